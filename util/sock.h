@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* TCP addresses and sockets; all descriptors are non-blocking and
+ * close-on-exec. */
+#ifndef UTIL_SOCK_H
+#define UTIL_SOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "util/error.h"
+
+struct sock_address {
+    struct sockaddr_storage storage;
+    socklen_t length;
+    char text[80]; /* "192.0.2.1:16515" or "[::1]:16515" */
+};
+
+/* Parses "HOST", "HOST:PORT", "[V6]" or "[V6]:PORT"; HOST may be a name, which
+ * is looked up now (start-up and reload only). "*" and an empty host mean any
+ * address (v6 and v4). default_port is used where none is given. */
+int sock_parse_address(const char *text, unsigned default_port,
+                       struct sock_address *ret_address, struct error *err);
+
+/* Fills text from storage. */
+void sock_format_address(struct sock_address *address);
+
+/* A listening TCP socket. */
+int sock_listen(const struct sock_address *address, int backlog,
+                struct error *err);
+
+/* Starts a TCP connect; the descriptor becomes writable when it is done (see
+ * sock_connect_result()). local, if not NULL, is bound first. */
+int sock_connect_start(const struct sock_address *address, struct error *err);
+
+/* The outcome of a connect that was started. */
+int sock_connect_result(int fd, const struct sock_address *address,
+                        struct error *err);
+
+/* Accepts one connection. Returns -1 with err untouched if none waits. */
+int sock_accept(int listen_fd, struct sock_address *ret_peer,
+                struct error *err);
+
+/* Options that are wishes, not needs: a failure is ignored. */
+void sock_set_nodelay(int fd);
+void sock_set_priority(int fd, int priority);        /* SO_PRIORITY */
+void sock_set_send_buffer(int fd, int size_bytes);   /* SO_SNDBUF */
+void sock_set_notsent_lowat(int fd, int size_bytes); /* TCP_NOTSENT_LOWAT */
+void sock_set_keepalive(int fd, int idle_seconds, int interval_seconds,
+                        int count);
+/* TCP_USER_TIMEOUT: unacknowledged data older than this breaks the socket. */
+void sock_set_user_timeout(int fd, unsigned timeout_ms);
+/* TCP_CONGESTION; false if the kernel has no algorithm of that name. */
+bool sock_set_congestion(int fd, const char *name);
+void sock_get_congestion(int fd, char *buf, size_t size);
+
+#endif
