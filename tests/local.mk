@@ -1,6 +1,7 @@
 include tests/unit/util.mk
 include tests/unit/conf.mk
-include tests/unit/transport.mk
+include tests/unit/transport-mux.mk
+include tests/unit/transport-lane.mk
 include tests/unit/stream.mk
 include tests/unit/qmp.mk
 include tests/unit/proxy.mk
