@@ -1,45 +1,66 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Unix socket paths that someone named: opened only inside allowed
- * directories, without following symbolic links. */
+ * directories, without following symbolic links.
+ *
+ * Directories are walked one component at a time, and no component may be
+ * a symbolic link (what openat2() calls RESOLVE_NO_SYMLINKS; walking gives the
+ * same on kernels and in sandboxes that lack the call). What has been opened
+ * and checked is then used through its descriptor, so that nothing can be
+ * swapped in between. */
 #ifndef UTIL_PATH_H
 #define UTIL_PATH_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "util/error.h"
 
-/* Longest path of a unix socket, without the final NUL. */
+/* Longest path of a unix socket, without the final NUL (struct sockaddr_un). */
 #define PATH_SOCKET_MAX 107
 
+/* Longest name of a guest in a path. */
+#define PATH_VM_MAX 64
+
+/* path_connect_socket_of(): root or the user this process runs as. */
+#define PATH_OWNER_ROOT_OR_SELF ((uid_t)-1)
+
 /* Checks a socket path's form: absolute, at most PATH_SOCKET_MAX bytes, no
- * "." or ".." component, no control characters. ERR_PATH_REFUSED names the
- * path, its length and the limit. */
+ * empty, "." or ".." component, no control characters. ERR_PATH_REFUSED names
+ * the path, its length and the limit. */
 int path_check_socket(const char *path, struct error *err);
 
-/* Replaces {vm} in template by vm. A vm with characters outside
- * [A-Za-z0-9._+@-], or starting with a dot, is refused: it would name another
- * file. The result is checked with path_check_socket(). On success *ret_path is
- * the caller's to free. */
+/* Replaces each {vm} in template by vm. A vm that is empty, longer than
+ * PATH_VM_MAX, has characters outside [A-Za-z0-9._+@-] or starts with a dot is
+ * refused: it would name another file. The result is checked with
+ * path_check_socket(). On success *ret_path is the caller's to free. */
 int path_expand_vm(const char *template, const char *vm, char **ret_path,
                    struct error *err);
 
-/* Connects to the unix socket at path, which must lie directly in one of the
- * count directories of dirs. The directory is opened without following
- * a symbolic link in its last component, the socket in it is checked to be a
- * socket (not a link to one) and not writable by others unless the
- * directory is closed to them; the connection is made through the directory's
- * descriptor, so nothing can be swapped in between. Returns a non-blocking,
- * close-on-exec descriptor, or -1 with *err (ERR_PATH_REFUSED, or
- * ERR_QMP_UNREACHABLE when nobody listens). EAGAIN (listen backlog full) is
- * reported with errno == EAGAIN so that the caller can try again. */
+/* Connects to the unix stream socket at path, which must lie directly in one
+ * of the count directories of dirs (absolute). Refused are symbolic links
+ * anywhere in path, what is no socket, a socket that does not belong to
+ * owner (the plain form: PATH_OWNER_ROOT_OR_SELF), one that others may
+ * write to while its directory is open to them, and a directory in which
+ * anyone may replace files. Returns a non-blocking, close-on-exec descriptor,
+ * or -1 with *err: ERR_PATH_REFUSED, or ERR_QMP_UNREACHABLE when there is no
+ * such socket, nobody listens or the rights do not suffice. EAGAIN (listen
+ * backlog full) is reported with errno == EAGAIN, so that the caller can try
+ * again; errno is something else in all other cases. */
 int path_connect_socket(const char *path, char *const *dirs, size_t count,
                         struct error *err);
+int path_connect_socket_of(const char *path, char *const *dirs, size_t count,
+                           uid_t owner, struct error *err);
 
-/* Creates a listening unix socket at path with the given mode and group
- * ((gid_t)-1: leave). An old socket of that name is removed if nobody listens
- * on it; a live one or any other file is an error. The descriptor is
- * non-blocking and close-on-exec. */
+/* Creates a listening unix socket at path with the given mode (at no time is it
+ * wider) and group ((gid_t)-1: leave). An old socket of that name is removed if
+ * nobody listens on it; a live one (ERR_CONFLICT) or any other file
+ * (ERR_PATH_REFUSED) is an error. The descriptor is non-blocking and
+ * close-on-exec. Remove the file with path_remove_socket(). */
 int path_listen_socket(const char *path, unsigned mode, unsigned group,
                        int backlog, struct error *err);
+
+/* Removes the socket at path if it is one; the way to it is walked as above.
+ * What cannot be removed stays. */
+void path_remove_socket(const char *path);
 
 #endif

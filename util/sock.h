@@ -16,28 +16,37 @@ struct sock_address {
     char text[80]; /* "192.0.2.1:16515" or "[::1]:16515" */
 };
 
-/* Parses "HOST", "HOST:PORT", "[V6]" or "[V6]:PORT"; HOST may be a name, which
- * is looked up now (start-up and reload only). "*" and an empty host mean any
+/* Parses what parse_host_port() takes ("HOST", "HOST:PORT", "[V6]:PORT", ...);
+ * HOST may be a name, which is looked up now and may block for as long as
+ * the resolver does (start-up and reload only). "*" and an empty host mean any
  * address (v6 and v4). default_port is used where none is given. */
 int sock_parse_address(const char *text, unsigned default_port,
                        struct sock_address *ret_address, struct error *err);
 
-/* Fills text from storage. */
+/* Fills text from storage. An IPv4 address inside IPv6 is shown as IPv4; what
+ * is not TCP as "unix" or "?". */
 void sock_format_address(struct sock_address *address);
 
-/* A listening TCP socket. */
+/* A listening TCP socket. "Any address" listens for v6 and v4, and for v4
+ * alone on a host without IPv6. */
 int sock_listen(const struct sock_address *address, int backlog,
                 struct error *err);
 
+/* The address fd is bound to (for the port, after binding port 0). */
+int sock_get_local(int fd, struct sock_address *ret_address, struct error *err);
+
 /* Starts a TCP connect; the descriptor becomes writable when it is done (see
- * sock_connect_result()). local, if not NULL, is bound first. */
+ * sock_connect_result()). */
 int sock_connect_start(const struct sock_address *address, struct error *err);
 
-/* The outcome of a connect that was started. */
+/* The outcome of a connect that was started: 0, or -1 with
+ * ERR_PEER_UNREACHABLE naming the address. */
 int sock_connect_result(int fd, const struct sock_address *address,
                         struct error *err);
 
-/* Accepts one connection. Returns -1 with err untouched if none waits. */
+/* Accepts one connection. Returns -1 with err untouched if none waits (or the
+ * one that waited is gone); ERR_LIMIT when out of descriptors or memory: stop
+ * accepting for a while then, or the loop will spin. */
 int sock_accept(int listen_fd, struct sock_address *ret_peer,
                 struct error *err);
 
@@ -52,6 +61,7 @@ void sock_set_keepalive(int fd, int idle_seconds, int interval_seconds,
 void sock_set_user_timeout(int fd, unsigned timeout_ms);
 /* TCP_CONGESTION; false if the kernel has no algorithm of that name. */
 bool sock_set_congestion(int fd, const char *name);
+/* "" where it cannot be told. */
 void sock_get_congestion(int fd, char *buf, size_t size);
 
 #endif
