@@ -26,13 +26,22 @@ struct frame {
 void frame_encode(const struct frame *f, uint8_t out[WIRE_HEADER_BYTES]);
 
 /* Reads a header and checks it against the table: type known, flags, channel,
- * sub-stream and length legal for the type on a lane of this kind, reserved
- * bytes zero. ERR_PROTOCOL names the field, its value and the limit. */
+ * sub-stream, epoch, offset, arg and length legal for the type on a lane of
+ * this kind, reserved bytes zero. ERR_PROTOCOL names the field, its value and
+ * the limit. */
 int frame_decode(const uint8_t in[WIRE_HEADER_BYTES], enum wire_lane lane,
                  struct frame *ret_frame, struct error *err);
 
-/* "DATA", "END"...; "type N" texts are made by the caller for unknown ones. */
+/* The error code that GOAWAY and RESET carry in offset; ERR_INTERNAL where it
+ * is not known (a newer peer may use codes this version does not have). */
+enum error_code frame_error_code(const struct frame *f);
+
+/* "DATA", "END"...; "type N" texts are made by the caller for unknown ones,
+ * for which this is NULL. */
 const char *frame_type_name(enum wire_type type);
+
+/* "express", "bulk", "control"; "?" for anything else. */
+const char *frame_lane_name(enum wire_lane lane);
 
 /* One line for traces and conversation tests:
  * "DATA ch=0 sub=0 ep=1 off=0 arg=0 len=4096 flags=MERGE". */
@@ -53,7 +62,7 @@ enum frame_step {
     FRAME_STEP_HEADER,  /* decoder->frame is new; payload follows, if any */
     FRAME_STEP_PAYLOAD, /* *ret_payload, *ret_bytes: a piece; left_bytes == 0
                          * after it says it was the last */
-    FRAME_STEP_ERROR,
+    FRAME_STEP_ERROR,   /* the lane is unusable; the step repeats itself */
 };
 
 void frame_decoder_init(struct frame_decoder *d, enum wire_lane lane);

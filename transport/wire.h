@@ -53,6 +53,11 @@ enum wire_type {
 #define WIRE_SUB_URGENT 1
 #define WIRE_SUBS 2
 
+/* The first epoch of a channel; 0 stands in frames that concern the lane. */
+#define WIRE_EPOCH_FIRST 1
+/* Offsets end here, so that adding a length to one cannot overflow. */
+#define WIRE_OFFSET_MAX ((uint64_t)1 << 62)
+
 /* Kinds of lane, as HELLO says them. */
 enum wire_lane {
     WIRE_LANE_CONTROL = 1, /* one for each pair of hosts: messages */
