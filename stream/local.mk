@@ -1,1 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
+noinst_LTLIBRARIES += libmpstream.la
+libmpstream_la_SOURCES = \
+	%D%/blocks.c %D%/blocks.h \
+	%D%/bytes.h \
+	%D%/head-config.c %D%/head-parser.h \
+	%D%/head.c %D%/head.h \
+	$(NULL)
