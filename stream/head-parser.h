@@ -34,10 +34,6 @@ typedef void (*take_fn)(struct stream_head_parser *parser);
 
 struct stream_head_parser {
     uint32_t host_page_size_bytes;
-    enum stream_head_state state;
-    uint64_t offset_bytes;
-    char reason[320];
-
     take_fn take; /* called when buf has need bytes */
     size_t need;
     size_t have;
@@ -52,7 +48,7 @@ struct stream_head_parser {
     size_t lists_count;
     struct stream_blocks lists[LAYOUTS_MAX];
 
-    struct stream_head head;
+    struct stream_head head; /* the result */
     uint8_t buf[STREAM_HEAD_LIST_BYTES_MAX];
 };
 

@@ -36,9 +36,9 @@ void head_stop(struct stream_head_parser *p, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(p->reason, sizeof p->reason, format, args);
+    vsnprintf(p->head.reason, sizeof p->head.reason, format, args);
     va_end(args);
-    p->state = STREAM_HEAD_OPAQUE;
+    p->head.state = STREAM_HEAD_OPAQUE;
 }
 
 /* Calls take when need (> 0) bytes more are there. */
@@ -115,7 +115,7 @@ static void finish_list(struct stream_head_parser *p,
             head->blocks[i].page_size_offset_bytes += p->list_offset_bytes;
         }
     }
-    p->state = STREAM_HEAD_DONE;
+    p->head.state = STREAM_HEAD_DONE;
 }
 
 /* Lets each layout that is left read what is there. */
@@ -188,7 +188,7 @@ static void take_mem_size(struct stream_head_parser *p)
         stream_blocks_init(&p->lists[1], &layout);
         p->lists_count = 2;
     }
-    p->list_offset_bytes = p->offset_bytes;
+    p->list_offset_bytes = p->head.offset_bytes;
     head_expect(p, 1, take_list);
 }
 
@@ -293,7 +293,7 @@ static void take_advise(struct stream_head_parser *p)
     head->has_postcopy_ram = true;
     head->advise_page_sizes_bytes = page_sizes;
     head->advise_target_page_bytes = target_page;
-    head->advise_offset_bytes = p->offset_bytes - 16;
+    head->advise_offset_bytes = p->head.offset_bytes - 16;
     expect_record(p);
 }
 
@@ -335,7 +335,7 @@ static bool is_command_legal(struct stream_head_parser *p, unsigned command,
         head_stop(p, "more than %d commands before section \"ram\"",
                   STREAM_HEAD_COMMANDS_MAX);
     }
-    return p->state == STREAM_HEAD_NEED_MORE;
+    return p->head.state == STREAM_HEAD_NEED_MORE;
 }
 
 static void take_command(struct stream_head_parser *p)
@@ -441,7 +441,7 @@ void stream_head_reset(struct stream_head_parser *parser)
 
     memset(parser, 0, sizeof *parser);
     parser->host_page_size_bytes = host_page_size_bytes;
-    parser->state = STREAM_HEAD_NEED_MORE;
+    parser->head.state = STREAM_HEAD_NEED_MORE;
     head_expect(parser, 1, take_first);
 }
 
@@ -451,14 +451,14 @@ size_t stream_head_feed(struct stream_head_parser *parser, const void *bytes,
     const uint8_t *from = bytes;
     size_t used = 0;
 
-    while (parser->state == STREAM_HEAD_NEED_MORE && used < len) {
+    while (parser->head.state == STREAM_HEAD_NEED_MORE && used < len) {
         size_t n = parser->need - parser->have;
         if (n > len - used) {
             n = len - used;
         }
         memcpy(parser->buf + parser->have, from + used, n);
         parser->have += n;
-        parser->offset_bytes += n;
+        parser->head.offset_bytes += n;
         used += n;
         if (parser->have == parser->need) {
             parser->take(parser);
@@ -470,17 +470,7 @@ size_t stream_head_feed(struct stream_head_parser *parser, const void *bytes,
 enum stream_head_state
 stream_head_state(const struct stream_head_parser *parser)
 {
-    return parser->state;
-}
-
-const char *stream_head_reason(const struct stream_head_parser *parser)
-{
-    return parser->reason;
-}
-
-uint64_t stream_head_offset_bytes(const struct stream_head_parser *parser)
-{
-    return parser->offset_bytes;
+    return parser->head.state;
 }
 
 const struct stream_head *stream_head_get(const struct stream_head_parser *p)

@@ -39,11 +39,12 @@
 #define STREAM_HEAD_COMMANDS_MAX 64            /* QEMU sends 3 */
 #define STREAM_HEAD_CAPABILITIES_MAX 16        /* QEMU names at most 2 */
 #define STREAM_HEAD_OTHERS_MAX 4               /* QEMU has 1, "block" */
+#define STREAM_HEAD_REASON_BYTES 320
 
 enum stream_head_state {
     STREAM_HEAD_NEED_MORE, /* all is well so far */
     STREAM_HEAD_DONE,      /* the ram section's START has ended */
-    STREAM_HEAD_OPAQUE,    /* not understood: see stream_head_reason() */
+    STREAM_HEAD_OPAQUE,    /* not understood, for a reason */
 };
 
 struct stream_head_section {
@@ -63,9 +64,15 @@ struct stream_head_block {
     uint64_t guest_address;          /* with ignore_shared */
 };
 
-/* What is known so far. Complete in DONE; in the other states every field that
- * is set is true, and the block table is empty. */
+/* What is known so far; plain data, may be copied. Complete in DONE; in the
+ * other states every field that is set is true, and the block table is empty.
+ */
 struct stream_head {
+    enum stream_head_state state;
+    char
+        reason[STREAM_HEAD_REASON_BYTES]; /* OPAQUE: why, one line for people */
+    uint64_t offset_bytes; /* how many bytes were taken: in DONE, the length of
+                              the head */
     char machine[STREAM_HEAD_NAME_BYTES_MAX + 1]; /* "": not said */
     bool has_uuid;                                /* validate-uuid is on */
     uint8_t uuid[16];
@@ -108,12 +115,6 @@ size_t stream_head_feed(struct stream_head_parser *parser, const void *bytes,
 
 enum stream_head_state
 stream_head_state(const struct stream_head_parser *parser);
-
-/* Why the stream is opaque, one line for people; "" in the other states. */
-const char *stream_head_reason(const struct stream_head_parser *parser);
-
-/* Number of bytes taken since the beginning: in DONE the length of the head. */
-uint64_t stream_head_offset_bytes(const struct stream_head_parser *parser);
 
 /* What is known; valid until the parser is fed, reset or freed. */
 const struct stream_head *
