@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The API: HTTP/1.1 and JSON on a unix socket. docs/openapi.yaml is its
+ * contract, docs/api-errors.md lists the error classes.
+ *
+ * How it works
+ *
+ * It runs on the control loop and knows nothing of a migration's insides: it
+ * checks requests and calls struct api_ops, whose members answer at once and
+ * never block. A client that goes away changes nothing. */
+#ifndef PROXY_API_H
+#define PROXY_API_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "util/clock.h"
+#include "util/error.h"
+#include "util/loop.h"
+#include "util/parse.h"
+#include "util/path.h"
+
+struct json_object;
+
+/* Limits, in bytes without the final NUL. */
+#define API_ID_MAX 64    /* [A-Za-z0-9._-], not "." or ".." */
+#define API_NAME_MAX 128 /* names of guests and peers */
+#define API_MULTIFD_MAX 16
+#define API_DOWNTIME_MS_MAX 60000
+#define API_SECONDS_MAX 604800   /* a week: timeout, postcopy after */
+#define API_BODY_MAX (64 * 1024) /* of a request */
+#define API_CONNECTIONS_MAX 256  /* further ones are answered 503 */
+
+#define API_DOWNTIME_MS_DEFAULT 300
+
+enum api_mode { API_MODE_AUTO, API_MODE_PRECOPY, API_MODE_POSTCOPY };
+enum api_preempt { API_PREEMPT_AUTO, API_PREEMPT_ON, API_PREEMPT_OFF };
+enum api_on_timeout {
+    API_ON_TIMEOUT_ABORT,
+    API_ON_TIMEOUT_POSTCOPY,
+    API_ON_TIMEOUT_PAUSE
+};
+
+/* The words of the API for the three. */
+const char *api_mode_name(enum api_mode mode);
+const char *api_preempt_name(enum api_preempt preempt);
+const char *api_on_timeout_name(enum api_on_timeout on_timeout);
+
+/* What POST /v1/migrations asks for: checked, defaults filled in. Plain data,
+ * copied by assignment. */
+struct api_migrate {
+    char id[API_ID_MAX + 1]; /* the client's, else made here; never empty */
+    char vm[API_NAME_MAX + 1];
+    char peer[API_NAME_MAX + 1];             /* "to" */
+    char qmp_path[PATH_SOCKET_MAX + 1];      /* "": by template */
+    char dest_qmp_path[PATH_SOCKET_MAX + 1]; /* "": by template there */
+    enum api_mode mode;
+    enum api_preempt preempt;
+    unsigned multifd;              /* channels, 0: off */
+    double postcopy_after_seconds; /* from the first pass's start; -1: none */
+    uint64_t bandwidth_bytes_per_second; /* PARSE_UNLIMITED: no own cap */
+    unsigned max_downtime_ms;
+    double timeout_seconds; /* > 0, else -1: none */
+    enum api_on_timeout on_timeout;
+};
+
+/* True if both ask for the same (all members, the id too): a repeated request
+ * with the same id is answered with the migration it began. */
+bool api_migrate_is_equal(const struct api_migrate *a,
+                          const struct api_migrate *b);
+
+/* Each returns 0 and *ret_body (a reference the API puts), or -1 and *err,
+ * which goes to the client as {"error":{"class","message","side"}} with
+ * error_http_status(). All are called on the loop of api_params. id fits
+ * API_ID_MAX and its characters. */
+struct api_ops {
+    /* POST /v1/migrations. *ret_created true: begun now (201, body: the
+     * migration); false: this id was begun before by an equal request (200).
+     * ERR_CONFLICT: the id with other parameters, or another migration of this
+     * guest runs (the text names it). */
+    int (*migrate)(void *arg, const struct api_migrate *migrate,
+                   struct json_object **ret_body, bool *ret_created,
+                   struct error *err);
+    /* GET /v1/migrations: {"migrations":[...]} */
+    int (*list)(void *arg, struct json_object **ret_body, struct error *err);
+    /* GET /v1/migrations/ID, and the two orders on it, which answer with the
+     * migration as it is after them. ERR_NOT_FOUND names the id; cancel of one
+     * that has ended is a success, after the point of no return it is
+     * ERR_TOO_LATE. */
+    int (*show)(void *arg, const char *id, struct json_object **ret_body,
+                struct error *err);
+    int (*cancel)(void *arg, const char *id, struct json_object **ret_body,
+                  struct error *err);
+    int (*postcopy)(void *arg, const char *id, struct json_object **ret_body,
+                    struct error *err);
+    /* GET /v1/peers: {"peers":[...]} */
+    int (*peers)(void *arg, struct json_object **ret_body, struct error *err);
+    /* GET /v1/host: name, version, instance, limits */
+    int (*host)(void *arg, struct json_object **ret_body, struct error *err);
+};
+
+struct api_params {
+    struct loop *loop;
+    const char *socket_path; /* see path_listen_socket() */
+    unsigned socket_mode;    /* 0660 */
+    gid_t socket_group;      /* (gid_t)-1: leave */
+    /* A connection is closed (408) when a request is not complete this long
+     * after its connection was made or the request before was answered, or when
+     * an answer is not taken for as long. 0: the default, 10 s. */
+    mp_time client_timeout;
+    unsigned max_connections; /* 0: API_CONNECTIONS_MAX */
+};
+
+struct api;
+
+/* Listens from now on. NULL and *err on failure. ops and arg must live until
+ * api_free(). */
+struct api *api_new(const struct api_params *params, const struct api_ops *ops,
+                    void *arg, struct error *err);
+
+/* Closes all connections and removes the socket. Not from within an op. NULL
+ * is fine. */
+void api_free(struct api *api);
+
+#endif
