@@ -1,1 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
+if HAVE_CMOCKA
+transport_lane_tests = \
+	tests/unit/test-hello.t \
+	$(NULL)
+check_PROGRAMS += $(transport_lane_tests)
+TESTS += $(transport_lane_tests)
+transport_lane_ldadd = libmptransport.la libmputil.la $(SSL_LIBS) \
+	$(EVENT_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_hello_t_SOURCES = tests/unit/test-hello.c
+tests_unit_test_hello_t_LDADD = $(transport_lane_ldadd)
+endif
+EXTRA_DIST += tests/fuzz/fuzz-hello.c
