@@ -104,7 +104,8 @@ struct conf {
 
 /* Reads and checks the file at path. NULL and *err on failure: ERR_CONFIG with
  * "FILE:LINE: SECTION.KEY: "VALUE" is not ...", or ERR_IO if it cannot be
- * read. Free with conf_free(). May ask the system's user data base. */
+ * read. Free with conf_free(). Asks the system's user data base, so one thread
+ * at a time. */
 struct conf *conf_load(const char *path, struct error *err);
 
 /* As conf_load() for length bytes of text; file is what errors call it. An
