@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The test lab: real QEMUs, a guest that checks itself, PKI, daemons.
+
+What a test needs is named here; the modules say how it works.
+"""
+from .disk import Disk
+from .guest import Guest, Report
+from .host import accelerator, build_dir, guest_files, source_dir
+from .leaks import Footprint, children_of
+from .migproxy import CliResult, Daemon, free_port, make_pki
+from .process import Process
+from .qemu import Qemu
+from .qmp import Qmp, QmpError
+from .testbed import Lab
+from .wait import Timeout, stretch, wait_for
+
+__all__ = [
+    "CliResult", "Daemon", "Disk", "Footprint", "Guest", "Lab", "Process",
+    "Qemu", "Qmp", "QmpError", "Report", "Timeout", "accelerator", "build_dir",
+    "children_of", "free_port", "guest_files", "make_pki", "source_dir",
+    "stretch", "wait_for",
+]

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Everything of one scenario: made in one directory, removed at the end."""
+import pathlib
+import shutil
+import tempfile
+
+from .disk import Disk
+from .guest import Guest
+from .migproxy import Daemon, make_pki
+from .qemu import Qemu
+
+
+class Lab:
+    """with Lab() as lab: the directory, the guest and its disk, and whatever
+    is started through it; all processes end with it."""
+
+    def __init__(self, prefix="mp-lab-"):
+        # short, and not pytest's: a socket's path has room for 107 bytes
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
+        self.guest = Guest()
+        self.disk = Disk(self.directory / "disk.img")
+        self.qemus = []
+        self.daemons = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        for daemon in self.daemons:
+            if daemon.process:
+                daemon.kill()
+        for qemu in self.qemus:
+            qemu.kill()
+        self.guest.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # QEMUs
+
+    def qemu(self, side, **options):
+        """A QEMU on that side; options as Qemu()."""
+        options.setdefault("disk", self.disk)
+        qemu = Qemu(side, self.guest, self.directory / f"qemu-{side}",
+                    **options)
+        self.qemus.append(qemu)
+        return qemu
+
+    def pair(self, a="a", b="b", **options):
+        """A source with the guest at work, and a destination waiting."""
+        source = self.qemu(a, **options)
+        destination = self.qemu(b, incoming=True, **options)
+        self.guest.wait_ready(a)
+        self.guest.wait_beats(a)
+        return source, destination
+
+    # daemons
+
+    def daemon(self, name, tls_dir, **options):
+        daemon = Daemon(name, self.directory / f"host-{name}", tls_dir,
+                        [self.directory], **options)
+        self.daemons.append(daemon)
+        return daemon
+
+    def daemons_pair(self, a="A", b="B", options=None, start=True):
+        """Two daemons that know and trust each other."""
+        pki = make_pki(self.directory / "pki", a, b)
+        pair = [self.daemon(name, pki / name, options=options)
+                for name in (a, b)]
+        for daemon, other in (pair, reversed(pair)):
+            daemon.add_peer(other.name, other.port)
+        if start:
+            for daemon in pair:
+                daemon.start()
+        return pair
+
+    # the end of a test
+
+    def finish(self, running):
+        """The guest on the QEMU running verifies all it has; the disk is
+        checked after that QEMU is gone. Returns the guest's last word."""
+        final = self.guest.finish(running.side)
+        assert final["wrong"] == 0 and final["disk_wrong"] == 0, final
+        self.guest.assert_sound()
+        running.kill()
+        self.disk.check(max(1, final["disk_seq"]))
+        return final
+
+    def story(self):
+        """What a failed test should show."""
+        parts = [f"guest: {self.guest.tail()}",
+                 f"gaps: {self.guest.gaps[-10:]}",
+                 f"breaks: {self.guest.breaks} garbled: {self.guest.garbled}"]
+        for daemon in self.daemons:
+            if daemon.process:
+                parts.append(f"--- migproxy {daemon.name}\n"
+                             f"{daemon.process.log_tail()}")
+        for qemu in self.qemus:
+            parts.append(f"--- {qemu.name}\n{qemu.log_tail()}")
+        return "\n".join(parts)
