@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures of the tests with real programs."""
+import signal
+
 import pytest
 
 from lab import Lab
 
+
+def pytest_configure(config):
+    """TERM ends the run as Ctrl-C does: fixtures clean up."""
+    def interrupt(*_):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, interrupt)
 
 
 @pytest.hookimpl(hookwrapper=True)

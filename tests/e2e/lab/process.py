@@ -14,8 +14,10 @@ LOG_TAIL_BYTES = 4000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent():
+def _before_exec():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # a shell that runs the tests in the background has it ignored
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Process:
@@ -29,7 +31,7 @@ class Process:
             self.popen = subprocess.Popen(
                 self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**os.environ, **(env or {})},
-                preexec_fn=_die_with_parent)
+                preexec_fn=_before_exec)
 
     @property
     def pid(self):
