@@ -29,6 +29,9 @@ int sock_parse_address(const char *text, unsigned default_port,
     if (!host[0]) {
         strcpy(host, "::");
     }
+    if (strchr(host, ':')) {
+        hints.ai_flags |= AI_NUMERICHOST; /* no name has a colon */
+    }
     snprintf(service, sizeof(service), "%u", port);
     int rc = getaddrinfo(host, service, &hints, &found);
     if (rc) {
