@@ -4,9 +4,9 @@
  *
  * How it works: bytes go to json-c's tokener in strict mode, which holds the
  * half-read value. What the tokener lets through or does not bound is checked
- * here: NUL bytes, UTF-8 across cuts, values other than objects and arrays at
- * the top, size. Numbers are range-checked by those who read them
- * (json-value.h). */
+ * here: NUL bytes, control characters, UTF-8 across cuts, single quotes, NaN,
+ * values other than objects and arrays at the top, size. Numbers are
+ * range-checked by those who read them (json-value.h). */
 #ifndef QMP_JSON_STREAM_H
 #define QMP_JSON_STREAM_H
 
@@ -21,6 +21,10 @@ struct json_stream;
  * an honest value nests about ten deep. */
 #define JSON_STREAM_MAX_BYTES ((size_t)4 << 20)
 #define JSON_STREAM_MAX_DEPTH 64
+/* Objects, arrays and commas of one value: 3 bytes of text ("{},") become 700
+ * of memory, so length alone bounds nothing. query-qmp-schema of 7.2 has about
+ * 16 000. */
+#define JSON_STREAM_MAX_NODES 131072
 
 /* A new stream. A value longer than max_bytes or nested deeper than max_depth
  * is an error. NULL and *err (ERR_NO_MEMORY) on failure. */

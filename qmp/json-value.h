@@ -28,7 +28,7 @@ bool json_value_bool(struct json_object *object, const char *name,
  * UINT64_MAX, so that value is not believed). */
 bool json_value_uint(struct json_object *object, const char *name,
                      uint64_t *ret_value);
-/* A whole number of 64 bits with sign. */
+/* A whole number with sign, strictly between INT64_MIN and INT64_MAX. */
 bool json_value_int(struct json_object *object, const char *name,
                     int64_t *ret_value);
 /* Any finite number. */
