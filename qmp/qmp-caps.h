@@ -27,6 +27,12 @@
 /* QEMU's limit of downtime-limit. */
 #define QMP_CAPS_DOWNTIME_MAX_MS UINT64_C(2000000)
 
+/* The value of max-bandwidth for a rate: UINT64_MAX (unlimited) and all above
+ * QMP_CAPS_BANDWIDTH_UNLIMITED become that; below QMP_CAPS_BANDWIDTH_MIN is
+ * ERR_BAD_REQUEST. */
+int qmp_caps_bandwidth(uint64_t bytes_per_second, uint64_t *ret_value,
+                       struct error *err);
+
 enum qmp_role { QMP_ROLE_SOURCE, QMP_ROLE_DESTINATION };
 
 /* What a migration wants of one QEMU. */

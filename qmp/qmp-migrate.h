@@ -119,7 +119,7 @@ typedef void (*qmp_migrate_info_cb)(void *arg,
 typedef void (*qmp_ram_blocks_cb)(void *arg, const struct qmp_ram_block *blocks,
                                   size_t count, const struct error *err);
 
-/* query-name; "" for a guest without -name. */
+/* query-name, at most 255 bytes; "" for a guest without -name. */
 void qmp_migrate_query_name(struct qmp *qmp, mp_time timeout, qmp_text_cb cb,
                             void *arg);
 /* query-uuid; all zeros for a guest without -uuid. */
@@ -178,8 +178,8 @@ void qmp_migrate_cont(struct qmp *qmp, mp_time timeout, qmp_done_cb cb,
 /* The connection ends soon after: ERR_QEMU_GONE is also the end of this. */
 void qmp_migrate_quit(struct qmp *qmp, mp_time timeout, qmp_done_cb cb,
                       void *arg);
-/* migrate-set-parameters during a migration. 0 is refused (ERR_BAD_REQUEST);
- * UINT64_MAX is unlimited; see QMP_CAPS_BANDWIDTH_MIN in qmp-caps.h. */
+/* max-bandwidth, also during a migration. UINT64_MAX is unlimited; see
+ * qmp_caps_bandwidth() in qmp-caps.h for what is refused (within the call). */
 void qmp_migrate_set_bandwidth(struct qmp *qmp, uint64_t bytes_per_second,
                                mp_time timeout, qmp_done_cb cb, void *arg);
 

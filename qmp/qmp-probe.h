@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* What this QEMU can do and how it behaves, told from query-qmp-schema, never
- * from a version string: distributions carry fixes and features back. */
+/* What this QEMU can do and how it behaves, told from query-qmp-schema and the
+ * properties of its migration object, never from a version string:
+ * distributions carry fixes and features back. */
 #ifndef QMP_QMP_PROBE_H
 #define QMP_QMP_PROBE_H
 
@@ -9,15 +10,15 @@
 #include "qmp/qmp.h"
 
 /* symbol, name in records and reports. The probe of each and what is believed
- * when the schema cannot tell are in one table in qmp-probe.c. */
+ * when it cannot tell are in one table in qmp-probe.c. */
 #define QMP_BEHAVIOUR_TABLE(X)                                                 \
     /* the capability postcopy-ram exists */                                   \
     X(QMP_CAN_POSTCOPY, "postcopy")                                            \
     /* the capability postcopy-preempt exists (7.1) */                         \
     X(QMP_CAN_PREEMPT, "postcopy-preempt")                                     \
-    /* with preempt, requests are answered by a thread of their own even while \
-     * main is blocked, and preempt is dialled late where the machine type is  \
-     * newer than 7.2 (8.0) */                                                 \
+    /* preempt as of 8.0: a thread of its own answers requests even while main \
+     * is blocked, and preempt is dialled when postcopy starts, unless the     \
+     * machine type is 7.2 or older */                                         \
     X(QMP_CAN_PREEMPT_WHILE_BLOCKED, "preempt-while-blocked")                  \
     /* a connection may break inside postcopy-recover without wedging the      \
      * source or crashing the destination (8.2) */                             \
@@ -37,9 +38,6 @@
     /* the source can take the guest back until the destination has loaded its \
      * devices (postcopy-device, 10.2) */                                      \
     X(QMP_CAN_ROLL_BACK_POSTCOPY, "postcopy-rollback")                         \
-    /* migrate_cancel is refused in postcopy instead of losing the guest       \
-     * (10.0) */                                                               \
-    X(QMP_CAN_REFUSE_CANCEL, "refuses-cancel-in-postcopy")                     \
     /* the capability late-block-activate exists */                            \
     X(QMP_CAN_ACTIVATE_BLOCKS_LATE, "late-block-activate")                     \
     /* the command yank exists */                                              \
@@ -62,10 +60,12 @@ const char *qmp_probe_name(enum qmp_behaviour behaviour);
 /* The careful guess for a QEMU that tells nothing. */
 void qmp_probe_init(struct qmp_probe *probe);
 
-/* Reads the answer to query-qmp-schema. ERR_PROTOCOL, with *ret_probe the
- * careful guess, if it is no schema. Pure. */
-int qmp_probe_parse(struct json_object *schema, struct qmp_probe *ret_probe,
-                    struct error *err);
+/* Reads the answers to query-qmp-schema and to qom-list-properties of the type
+ * "migration" (NULL where QEMU gave none: what it would tell is guessed).
+ * ERR_PROTOCOL, with *ret_probe the careful guess, if schema is no schema.
+ * Pure. */
+int qmp_probe_parse(struct json_object *schema, struct json_object *properties,
+                    struct qmp_probe *ret_probe, struct error *err);
 
 /* Asks QEMU. One without query-qmp-schema gives the careful guess; errors are
  * those of qmp_execute(). probe is valid within the callback. */

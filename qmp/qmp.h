@@ -90,6 +90,10 @@ void qmp_execute_oob(struct qmp *qmp, const char *command,
                      struct json_object *args, mp_time timeout, qmp_cb cb,
                      void *arg);
 
+/* QEMU's class of the ERR_QMP error that is being called back ("GenericError",
+ * "CommandNotFound", ...); valid within that callback only. */
+const char *qmp_error_class(const struct qmp *qmp);
+
 /* True once the monitor is ready and until the connection ends. */
 bool qmp_is_ready(const struct qmp *qmp);
 
