@@ -6,3 +6,5 @@ include tests/unit/stream.mk
 include tests/unit/qmp.mk
 include tests/unit/proxy.mk
 include tests/check/local.mk
+include tests/guest/local.mk
+include tests/e2e/local.mk

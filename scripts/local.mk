@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+EXTRA_DIST += \
+	.ci/run \
+	%D%/check \
+	%D%/demo \
+	%D%/deps \
+	%D%/pki

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests with real programs; run by scripts/check, not by make check.
+EXTRA_DIST += \
+	%D%/conftest.py \
+	%D%/demo.py \
+	%D%/lab/__init__.py \
+	%D%/lab/disk.py \
+	%D%/lab/guest.py \
+	%D%/lab/host.py \
+	%D%/lab/leaks.py \
+	%D%/lab/migproxy.py \
+	%D%/lab/process.py \
+	%D%/lab/qemu.py \
+	%D%/lab/qmp.py \
+	%D%/lab/testbed.py \
+	%D%/lab/wait.py \
+	%D%/pytest.ini \
+	%D%/test_lab_direct.py
