@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 include tests/unit/util.mk
 include tests/unit/conf.mk
 include tests/unit/transport-mux.mk

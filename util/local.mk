@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LTLIBRARIES += libmputil.la
 libmputil_la_SOURCES = \
 	%D%/cleanup.h \
