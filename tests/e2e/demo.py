@@ -41,6 +41,14 @@ def event_ms(qemu, name):
     raise AssertionError(f"{qemu.side}: QEMU did not announce {name}")
 
 
+def newest_record(daemon):
+    """What the daemon says of the last guest it sent."""
+    sent = [record for record
+            in daemon.api("GET", "/v1/migrations")[1]["migrations"]
+            if record["role"] == "source"]
+    return max(sent, key=lambda record: record["started_at"])
+
+
 def watch(lab, side):
     """Shows the guest's own reports for a while; returns the last."""
     for _ in range(WATCH_REPORTS):
@@ -64,7 +72,7 @@ def migrate(lab, move, daemon, peer, *options):
     if status:
         raise AssertionError(f"migproxyctl ended with status {status}")
     lab.guest.assert_only_on(move.destination, idle=[move.source])
-    move.record = daemon.api("GET", "/v1/migrations")[1]["migrations"][-1]
+    move.record = newest_record(daemon)
     move.blackout_ms = (event_ms(move.destination, "RESUME")
                         - event_ms(move.source, "STOP"))
     move.visits_per_s = watch(lab, move.destination.side)["visits_per_s"]
@@ -74,13 +82,14 @@ def migrate(lab, move, daemon, peer, *options):
 
 def report(lab, moves, final):
     rows = [
-        ("total time", lambda m: f"{m.record['total_seconds']:.2f} s"),
+        ("total time", lambda m: f"{m.record['elapsed_ms'] / 1000:.2f} s"),
         ("blackout, STOP to RESUME",
-         lambda m: f"{m.record['blackout_ms']:.1f} ms"),
+         lambda m: f"{m.record['downtime']['blackout_us'] / 1000:.1f} ms"),
         ("the same, by QEMU's events", lambda m: f"{m.blackout_ms:.1f} ms"),
-        ("bytes of the guest",
-         lambda m: f"{m.record['transferred_bytes'] / MIB:.1f} MiB"),
-        ("page requests", lambda m: str(m.record["page_requests"])),
+        ("bytes on the wire",
+         lambda m: f"{m.record['totals']['wire_sent_bytes'] / MIB:.1f} MiB"),
+        ("page requests",
+         lambda m: str(m.record["totals"]["page_requests"])),
         ("guest's worst gap", lambda m: f"{m.gap_ms:.1f} ms"),
         ("guest's visits/s afterwards", lambda m: str(m.visits_per_s)),
     ]

@@ -8,6 +8,7 @@ EXTRA_DIST += \
 	%D%/lab/guest.py \
 	%D%/lab/host.py \
 	%D%/lab/leaks.py \
+	%D%/lab/link.py \
 	%D%/lab/migproxy.py \
 	%D%/lab/process.py \
 	%D%/lab/qemu.py \
@@ -15,4 +16,5 @@ EXTRA_DIST += \
 	%D%/lab/testbed.py \
 	%D%/lab/wait.py \
 	%D%/pytest.ini \
-	%D%/test_lab_direct.py
+	%D%/test_lab_direct.py \
+	%D%/test_lab_link.py

@@ -7,6 +7,7 @@ from .disk import Disk
 from .guest import Guest, Report
 from .host import accelerator, build_dir, guest_files, source_dir
 from .leaks import Footprint, children_of
+from .link import Link
 from .migproxy import CliResult, Daemon, free_port, make_pki
 from .process import Process
 from .qemu import Qemu
@@ -15,8 +16,8 @@ from .testbed import Lab
 from .wait import Timeout, stretch, wait_for
 
 __all__ = [
-    "CliResult", "Daemon", "Disk", "Footprint", "Guest", "Lab", "Process",
-    "Qemu", "Qmp", "QmpError", "Report", "Timeout", "accelerator", "build_dir",
-    "children_of", "free_port", "guest_files", "make_pki", "source_dir",
-    "stretch", "wait_for",
+    "CliResult", "Daemon", "Disk", "Footprint", "Guest", "Lab", "Link",
+    "Process", "Qemu", "Qmp", "QmpError", "Report", "Timeout", "accelerator",
+    "build_dir", "children_of", "free_port", "guest_files", "make_pki",
+    "source_dir", "stretch", "wait_for",
 ]

@@ -6,6 +6,7 @@ import tempfile
 
 from .disk import Disk
 from .guest import Guest
+from .link import Link
 from .migproxy import Daemon, make_pki
 from .qemu import Qemu
 
@@ -21,6 +22,7 @@ class Lab:
         self.disk = Disk(self.directory / "disk.img")
         self.qemus = []
         self.daemons = []
+        self.links = []
 
     def __enter__(self):
         return self
@@ -34,6 +36,8 @@ class Lab:
                 daemon.kill()
         for qemu in self.qemus:
             qemu.kill()
+        for link in self.links:
+            link.close()
         self.guest.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -63,13 +67,19 @@ class Lab:
         self.daemons.append(daemon)
         return daemon
 
-    def daemons_pair(self, a="A", b="B", options=None, start=True):
-        """Two daemons that know and trust each other."""
+    def daemons_pair(self, a="A", b="B", options=None, start=True,
+                     linked=False):
+        """Two daemons that know and trust each other. With linked, A reaches
+        B over self.links[0] and B reaches A over self.links[1]."""
         pki = make_pki(self.directory / "pki", a, b)
         pair = [self.daemon(name, pki / name, options=options)
                 for name in (a, b)]
         for daemon, other in (pair, reversed(pair)):
-            daemon.add_peer(other.name, other.port)
+            port = other.port
+            if linked:
+                self.links.append(Link(port))
+                port = self.links[-1].port
+            daemon.add_peer(other.name, port)
         if start:
             for daemon in pair:
                 daemon.start()
