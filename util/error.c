@@ -25,7 +25,8 @@ static void mark_cut(char *text, size_t size)
     memcpy(text + size - 4, "...", 4);
 }
 
-static void set_text(struct error *err, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void
+set_text(struct error *err, const char *format, va_list args)
 {
     int n = vsnprintf(err->text, sizeof(err->text), format, args);
     if (n < 0) {

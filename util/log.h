@@ -29,7 +29,7 @@ bool log_parse_level(const char *name, enum log_level *ret_level);
 void log_write(enum log_level level, const char *context, const char *format,
                ...) __attribute__((format(printf, 3, 4)));
 void log_writev(enum log_level level, const char *context, const char *format,
-                va_list args);
+                va_list args) __attribute__((format(printf, 3, 0)));
 
 #define log_error(...) log_write(LOG_LEVEL_ERROR, NULL, __VA_ARGS__)
 #define log_warning(...) log_write(LOG_LEVEL_WARNING, NULL, __VA_ARGS__)
