@@ -438,6 +438,11 @@ static bool play_line(struct fake_qemu *f, const char *line)
         if (is_sent && f->fd >= 0) {
             shutdown(f->fd, SHUT_WR);
         }
+    } else if (!strcmp(w[0], "deaf")) {
+        if (f->fd >= 0) {
+            event_del(f->read_event);
+            shutdown(f->fd, SHUT_RD);
+        }
     } else if (!strcmp(w[0], "close")) {
         is_over = is_sent;
         if (is_sent) {

@@ -18,8 +18,10 @@
  *   cut N                     from now on at most N bytes leave per loop turn
  *   wait MS                   once all is sent
  *   shutdown                  once all is sent: no more from us (SHUT_WR)
+ *   deaf                      from now on read nothing (SHUT_RD)
  *   close                     once all is sent
- *   stay                      keep the connection open at the script's end
+ *   stay                      keep the connection open at the script's end,
+ *                             and let the client go before it
  * At the script's end the connection is closed, unless it says stay. */
 #ifndef TESTS_LIB_FAKE_QEMU_H
 #define TESTS_LIB_FAKE_QEMU_H

@@ -6,6 +6,7 @@ tests_lib_libfakeqemu_la_LIBADD = libmpqmp.la
 if HAVE_CMOCKA
 qmp_tests = \
 	tests/unit/test-json-stream.t \
+	tests/unit/test-qmp.t \
 	$(NULL)
 check_PROGRAMS += $(qmp_tests)
 TESTS += $(qmp_tests)
@@ -14,4 +15,7 @@ qmp_ldadd = tests/lib/libfakeqemu.la libmpqmp.la libmputil.la $(JSON_LIBS) \
 
 tests_unit_test_json_stream_t_SOURCES = tests/unit/test-json-stream.c
 tests_unit_test_json_stream_t_LDADD = $(qmp_ldadd)
+
+tests_unit_test_qmp_t_SOURCES = tests/unit/test-qmp.c
+tests_unit_test_qmp_t_LDADD = $(qmp_ldadd)
 endif
