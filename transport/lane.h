@@ -62,6 +62,8 @@ struct lane_params {
     struct tls *tls;           /* a reference is taken */
     const char *congestion;    /* TCP_CONGESTION, "" or NULL: the system's */
     mp_time handshake_timeout; /* connect, TLS and HELLO together */
+    uint64_t rekey_bytes;      /* TLS keys change after this much sent; 0: the
+                                * default, far below what AES-GCM allows */
 };
 
 /* Dials address; the peer's certificate must carry identity. hello says what
@@ -133,6 +135,7 @@ struct lane_stats {
     uint64_t sent_frames, received_frames;
     mp_time last_received; /* when any byte came in */
     char congestion[16];
+    char security[64]; /* "TLSv1.3 TLS_AES_128_GCM_SHA256", as negotiated */
 };
 void lane_get_stats(const struct lane *lane, struct lane_stats *ret_stats);
 

@@ -36,6 +36,7 @@ struct loop {
 
     /* of the loop's thread */
     struct list deferred;
+    struct list exits;
 };
 
 static void run_calls(struct list *calls)
@@ -123,6 +124,7 @@ struct loop *loop_new(const char *name, struct error *err)
     pthread_mutex_init(&loop->lock, NULL);
     list_init(&loop->posted);
     list_init(&loop->deferred);
+    list_init(&loop->exits);
     loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
     struct event_config *config = event_config_new();
@@ -162,6 +164,12 @@ void loop_free(struct loop *loop)
         take_posted(loop, &calls);
         move_all(&calls, &loop->deferred);
     } while (!list_is_empty(&calls));
+    while (!list_is_empty(&loop->exits)) {
+        struct loop_exit *exit =
+            container_of(loop->exits.next, struct loop_exit, node);
+        list_remove(&exit->node);
+        exit->fn(exit->arg);
+    }
     if (loop->wake) {
         event_free(loop->wake);
     }
@@ -274,6 +282,19 @@ void loop_defer(struct loop *loop, loop_fn fn, void *arg)
     struct loop_call *call = call_new(fn, arg);
     list_append(&loop->deferred, &call->node);
     event_active(loop->defer, 0, 0);
+}
+
+void loop_add_exit(struct loop *loop, struct loop_exit *exit, loop_fn fn,
+                   void *arg)
+{
+    exit->fn = fn;
+    exit->arg = arg;
+    list_append(&loop->exits, &exit->node);
+}
+
+void loop_remove_exit(struct loop_exit *exit)
+{
+    list_remove(&exit->node);
 }
 
 static void timer_cb(evutil_socket_t fd, short what, void *arg)

@@ -13,6 +13,7 @@
 
 #include "util/clock.h"
 #include "util/error.h"
+#include "util/list.h"
 
 struct loop;
 typedef void (*loop_fn)(void *arg);
@@ -53,6 +54,19 @@ void loop_post(struct loop *loop, loop_fn fn, void *arg);
 /* Calls fn(arg) once the current callback has returned to the loop: the way to
  * free an object from inside its own callback. Same thread only. */
 void loop_defer(struct loop *loop, loop_fn fn, void *arg);
+
+/* Something that nobody owns but the loop itself (a connection that says its
+ * last words): fn(arg) is called by loop_free() to release it, unless it was
+ * removed before. Embedded in the object. */
+struct loop_exit {
+    struct list node;
+    loop_fn fn;
+    void *arg;
+};
+
+void loop_add_exit(struct loop *loop, struct loop_exit *exit, loop_fn fn,
+                   void *arg);
+void loop_remove_exit(struct loop_exit *exit);
 
 /* A one-shot timer, embedded in its owner. */
 struct loop_timer {

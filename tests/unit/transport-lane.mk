@@ -2,6 +2,7 @@
 if HAVE_CMOCKA
 transport_lane_tests = \
 	tests/unit/test-hello.t \
+	tests/unit/test-lane.t \
 	tests/unit/test-tls.t \
 	$(NULL)
 check_PROGRAMS += $(transport_lane_tests)
@@ -10,6 +11,9 @@ transport_lane_ldadd = libmptransport.la libmputil.la $(SSL_LIBS) \
 	$(EVENT_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_hello_t_SOURCES = tests/unit/test-hello.c
 tests_unit_test_hello_t_LDADD = $(transport_lane_ldadd)
+tests_unit_test_lane_t_SOURCES = tests/unit/test-lane.c \
+	tests/lib/lanes.c tests/lib/lanes.h tests/lib/pki.c tests/lib/pki.h
+tests_unit_test_lane_t_LDADD = $(transport_lane_ldadd)
 tests_unit_test_tls_t_SOURCES = tests/unit/test-tls.c \
 	tests/lib/pki.c tests/lib/pki.h
 tests_unit_test_tls_t_LDADD = $(transport_lane_ldadd)
