@@ -6,7 +6,8 @@
  *
  * It runs on the control loop and knows nothing of a migration's insides: it
  * checks requests and calls struct api_ops, whose members answer at once and
- * never block. A client that goes away changes nothing. */
+ * never block. A client that goes away changes nothing. The process must ignore
+ * SIGPIPE. */
 #ifndef PROXY_API_H
 #define PROXY_API_H
 
@@ -29,7 +30,7 @@ struct json_object;
 #define API_DOWNTIME_MS_MAX 60000
 #define API_SECONDS_MAX 604800   /* a week: timeout, postcopy after */
 #define API_BODY_MAX (64 * 1024) /* of a request */
-#define API_CONNECTIONS_MAX 256  /* further ones are answered 503 */
+#define API_CONNECTIONS_MAX 256  /* further ones wait for one to end */
 
 #define API_DOWNTIME_MS_DEFAULT 300
 

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The API: requests to calls of struct api_ops. */
+#include "proxy/api.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/api-json.h"
+#include "proxy/api-migrate.h"
+#include "proxy/api-route.h"
+#include "proxy/api-server.h"
+#include "util/cleanup.h"
+
+#define CLIENT_TIMEOUT_DEFAULT (10 * MP_SECOND)
+#define LISTEN_BACKLOG 128
+
+struct api {
+    struct api_server *server;
+    const struct api_ops *ops;
+    void *arg;
+    char *socket_path;
+};
+
+/* A request on its way to an op. */
+struct api_call {
+    struct api *api;
+    const struct api_route *route;
+    char id[API_ID_MAX + 1]; /* from the path */
+    const struct api_http_head *head;
+    const char *body;
+    int status;        /* of success */
+    int refuse_status; /* of an error; 0: the one of its class */
+};
+
+static void put_object(struct json_object **object)
+{
+    json_object_put(*object);
+}
+
+static int parse_body(struct api_call *call, struct json_object **ret_body,
+                      struct error *err)
+{
+    if (!call->head->has_type || !call->head->is_json) {
+        call->refuse_status = 415;
+        return error_set(err, ERR_UNSUPPORTED,
+                         "the body needs Content-Type: application/json");
+    }
+    return api_json_parse(call->body, call->head->body_bytes, ret_body, err);
+}
+
+/* Where a request has no parameters, its body is empty or {}. */
+static int check_no_body(struct api_call *call, struct error *err)
+{
+    CLEANUP(put_object) struct json_object *body = NULL;
+
+    if (call->head->body_bytes == 0) {
+        return 0;
+    }
+    if (parse_body(call, &body, err) < 0) {
+        return -1;
+    }
+    json_object_object_foreach(body, name, value)
+    {
+        (void)value;
+        return error_set(err, ERR_BAD_REQUEST, "unknown member \"%s\"", name);
+    }
+    return 0;
+}
+
+static int call_migrate(struct api_call *call, struct api_reply *reply,
+                        struct json_object **ret_object, struct error *err)
+{
+    CLEANUP(put_object) struct json_object *body = NULL;
+    struct api_migrate migrate;
+    bool created = false;
+
+    if (parse_body(call, &body, err) < 0 ||
+        api_migrate_parse(body, &migrate, err) < 0) {
+        return -1;
+    }
+    if (!migrate.id[0]) {
+        api_migrate_make_id(migrate.id);
+    }
+    if (call->api->ops->migrate(call->api->arg, &migrate, ret_object, &created,
+                                err) < 0) {
+        return -1;
+    }
+    if (created) {
+        call->status = 201;
+        snprintf(reply->location, sizeof(reply->location), "%s/%s",
+                 call->route->path, migrate.id);
+    }
+    return 0;
+}
+
+static int call_op(struct api_call *call, struct api_reply *reply,
+                   struct json_object **ret_object, struct error *err)
+{
+    const struct api_ops *ops = call->api->ops;
+    void *arg = call->api->arg;
+
+    if (call->route->action == API_ACTION_MIGRATE) {
+        return call_migrate(call, reply, ret_object, err);
+    }
+    if (check_no_body(call, err) < 0) {
+        return -1;
+    }
+    switch (call->route->action) {
+    case API_ACTION_MIGRATE:
+        break;
+    case API_ACTION_LIST:
+        return ops->list(arg, ret_object, err);
+    case API_ACTION_SHOW:
+        return ops->show(arg, call->id, ret_object, err);
+    case API_ACTION_CANCEL:
+        return ops->cancel(arg, call->id, ret_object, err);
+    case API_ACTION_POSTCOPY:
+        return ops->postcopy(arg, call->id, ret_object, err);
+    case API_ACTION_PEERS:
+        return ops->peers(arg, ret_object, err);
+    case API_ACTION_HOST:
+        return ops->host(arg, ret_object, err);
+    }
+    return -1;
+}
+
+static void answer_cb(void *arg, const struct api_http_head *head,
+                      const char *body, struct api_reply *reply)
+{
+    struct api_call call = {
+        .api = arg, .head = head, .body = body, .status = 200};
+    struct error err = ERROR_INIT;
+    CLEANUP(put_object) struct json_object *object = NULL;
+
+    call.route = api_route_find(head->method, head->target, call.id,
+                                &reply->allow, &err);
+    if (!call.route) {
+        api_reply_set_error(reply, reply->allow ? 405 : 0, "local", &err);
+        return;
+    }
+    if (call_op(&call, reply, &object, &err) < 0) {
+        if (!error_is_set(&err)) {
+            error_set(&err, ERR_INTERNAL, "refused without a reason");
+        }
+        api_reply_set_error(reply, call.refuse_status, call.route->side, &err);
+        return;
+    }
+    api_reply_set_json(reply, call.status, object);
+}
+
+static struct api_server *open_server(const struct api_params *params,
+                                      struct api *api, struct error *err)
+{
+    struct api_server_params server = {
+        .loop = params->loop,
+        .body_max = API_BODY_MAX,
+        .client_timeout = params->client_timeout ? params->client_timeout
+                                                 : CLIENT_TIMEOUT_DEFAULT,
+        .max_connections = params->max_connections ? params->max_connections
+                                                   : API_CONNECTIONS_MAX,
+    };
+    CLEANUP_FD int fd =
+        path_listen_socket(params->socket_path, params->socket_mode,
+                           params->socket_group, LISTEN_BACKLOG, err);
+
+    if (fd < 0) {
+        return NULL;
+    }
+    server.listen_fd = fd;
+    struct api_server *opened = api_server_new(&server, answer_cb, api, err);
+    if (!opened) {
+        path_remove_socket(params->socket_path);
+        return NULL;
+    }
+    steal_fd(&fd);
+    return opened;
+}
+
+struct api *api_new(const struct api_params *params, const struct api_ops *ops,
+                    void *arg, struct error *err)
+{
+    struct api *api = calloc(1, sizeof(*api));
+
+    if (!api || !(api->socket_path = strdup(params->socket_path))) {
+        error_set(err, ERR_NO_MEMORY, "out of memory for the API");
+        free(api);
+        return NULL;
+    }
+    api->ops = ops;
+    api->arg = arg;
+    api->server = open_server(params, api, err);
+    if (!api->server) {
+        error_wrap(err, "opening the API");
+        free(api->socket_path);
+        free(api);
+        return NULL;
+    }
+    return api;
+}
+
+void api_free(struct api *api)
+{
+    if (!api) {
+        return;
+    }
+    api_server_free(api->server);
+    path_remove_socket(api->socket_path);
+    free(api->socket_path);
+    free(api);
+}
