@@ -104,7 +104,7 @@ static void parameters_set_cb(void *arg, struct json_object *result,
 }
 
 /* QEMU looks for userfaultfd when postcopy-ram is set on a destination, and
- * says "Postcopy is not supported", up to 8.0 without the reason, later with
+ * says "Postcopy is not supported", in 7.2 without the reason, in 8.2 with
  * it (migration/postcopy-ram.c, postcopy_ram_supported_by_host()). */
 static void explain_userfaultfd(const struct error *from, struct error *own)
 {

@@ -7,9 +7,12 @@ if HAVE_CMOCKA
 qmp_tests = \
 	tests/unit/test-json-stream.t \
 	tests/unit/test-qmp.t \
+	tests/unit/test-qmp-caps.t \
+	tests/unit/test-qmp-probe.t \
 	$(NULL)
-check_PROGRAMS += $(qmp_tests)
-TESTS += $(qmp_tests)
+# qmp-real is run by test-qmp-real.sh
+check_PROGRAMS += $(qmp_tests) tests/unit/qmp-real
+TESTS += $(qmp_tests) tests/unit/test-qmp-real.sh
 qmp_ldadd = tests/lib/libfakeqemu.la libmpqmp.la libmputil.la $(JSON_LIBS) \
 	$(EVENT_LIBS) $(CMOCKA_LIBS)
 
@@ -18,4 +21,14 @@ tests_unit_test_json_stream_t_LDADD = $(qmp_ldadd)
 
 tests_unit_test_qmp_t_SOURCES = tests/unit/test-qmp.c
 tests_unit_test_qmp_t_LDADD = $(qmp_ldadd)
+
+tests_unit_test_qmp_caps_t_SOURCES = tests/unit/test-qmp-caps.c
+tests_unit_test_qmp_caps_t_LDADD = $(qmp_ldadd)
+
+tests_unit_test_qmp_probe_t_SOURCES = tests/unit/test-qmp-probe.c
+tests_unit_test_qmp_probe_t_LDADD = $(qmp_ldadd)
+
+tests_unit_qmp_real_SOURCES = tests/unit/qmp-real.c
+tests_unit_qmp_real_LDADD = $(qmp_ldadd)
 endif
+dist_check_SCRIPTS += tests/unit/test-qmp-real.sh
