@@ -11,6 +11,8 @@
     (LANE(WIRE_LANE_CONTROL) | LANE(WIRE_LANE_EXPRESS) | LANE(WIRE_LANE_BULK))
 #define LANES_MIGRATION (LANE(WIRE_LANE_EXPRESS) | LANE(WIRE_LANE_BULK))
 
+#define DATA_FLAGS (WIRE_FLAG_MERGE | WIRE_FLAG_ACK | WIRE_FLAG_WANT)
+
 /* What a frame of one type may look like. A field a type does not use must be
  * zero, so that a later version can give it a meaning. */
 struct frame_rule {
@@ -37,9 +39,8 @@ static const struct frame_rule frame_rules[] = {
                       WIRE_MESSAGE_MAX_BYTES, 0, 0, 0},
     [WIRE_OPEN] = {"OPEN", LANES_MIGRATION, 0, true, 1, 0, 0, WIRE_CLASS_MAIN,
                    WIRE_OFFSET_MAX, WIRE_CLASS_DISK},
-    [WIRE_DATA] = {"DATA", LANES_MIGRATION, WIRE_FLAG_MERGE | WIRE_FLAG_ACK,
-                   true, WIRE_SUBS, 1, WIRE_DATA_MAX_BYTES, 0, WIRE_OFFSET_MAX,
-                   WIRE_OFFSET_MAX},
+    [WIRE_DATA] = {"DATA", LANES_MIGRATION, DATA_FLAGS, true, WIRE_SUBS, 1,
+                   WIRE_DATA_MAX_BYTES, 0, WIRE_OFFSET_MAX, WIRE_OFFSET_MAX},
     [WIRE_END] = {"END", LANES_MIGRATION, 0, true, 1, 0, 0, 0, WIRE_OFFSET_MAX,
                   WIRE_OFFSET_MAX},
     [WIRE_RESET] = {"RESET", LANES_MIGRATION, 0, true, 1, 0,
@@ -250,13 +251,21 @@ const char *frame_lane_name(enum wire_lane lane)
 
 void frame_format(const struct frame *f, char *buf, size_t size)
 {
-    static const char *const flag_names[] = {"", " flags=MERGE", " flags=ACK",
-                                             " flags=MERGE|ACK"};
+    static const char *const flag_names[] = {
+        "",
+        " flags=MERGE",
+        " flags=ACK",
+        " flags=MERGE|ACK",
+        " flags=WANT",
+        " flags=MERGE|WANT",
+        " flags=ACK|WANT",
+        " flags=MERGE|ACK|WANT",
+    };
     const char *name = frame_type_name(f->type);
     snprintf(buf, size,
              "%s ch=%u sub=%u ep=%u off=%" PRIu64 " arg=%" PRIu64 " len=%u%s",
              name ? name : "?", f->channel, f->substream, f->epoch, f->offset,
-             f->arg, f->length_bytes, flag_names[f->flags & 3]);
+             f->arg, f->length_bytes, flag_names[f->flags & DATA_FLAGS]);
 }
 
 void frame_decoder_init(struct frame_decoder *d, enum wire_lane lane)

@@ -55,13 +55,17 @@ enum mux_phase {
 };
 
 struct mux_config {
-    bool opener;                    /* this end opens the channels */
-    uint64_t receive_window_bytes;  /* credit beyond what is delivered, each
-                                     * bulk sub-stream (main, multifd, disk) */
-    uint64_t express_window_bytes;  /* the same for everything else */
-    uint64_t hold_precopy_bytes;    /* unsent bytes of a channel, by phase */
-    uint64_t hold_postcopy_bytes;   /* design: 65536 */
-    uint64_t hold_switchover_bytes; /* SETUP and SWITCHOVER, all channels */
+    bool opener;                       /* this end opens the channels */
+    uint64_t receive_window_bytes;     /* credit beyond what is delivered, each
+                                        * bulk sub-stream (main, multifd, disk) */
+    uint64_t express_window_bytes;     /* the same for everything else */
+    uint64_t receive_window_max_bytes; /* a window grows up to this, where the
+                                        * path is long and QEMU keeps up */
+    uint64_t receive_total_max_bytes;  /* all windows together: none grows
+                                        * beyond it */
+    uint64_t hold_precopy_bytes;       /* unsent bytes of a channel, by phase */
+    uint64_t hold_postcopy_bytes;      /* design: 65536 */
+    uint64_t hold_switchover_bytes;    /* SETUP and SWITCHOVER, all channels */
 };
 
 /* The values the daemon uses, hold_switchover_bytes from its configuration. */
@@ -75,7 +79,8 @@ void mux_free(struct mux *mux);
 void mux_set_phase(struct mux *mux, enum mux_phase phase);
 
 /* Opens (or re-opens with the next epoch) a channel. Opener only.
- * ERR_CONFLICT if it is open, ERR_LIMIT if channel >= WIRE_CHANNELS. */
+ * ERR_CONFLICT if it is open (ended both ways but not all acknowledged counts
+ * as open; after a reset it is not), ERR_LIMIT if channel >= WIRE_CHANNELS. */
 int mux_open(struct mux *mux, uint16_t channel, enum wire_class class,
              struct error *err);
 
@@ -91,8 +96,10 @@ size_t mux_send_room(const struct mux *mux, uint16_t channel);
  * is still taken (the user has the bytes in hand). flags: WIRE_FLAG_MERGE if an
  * urgent frame may be put behind these bytes; they then are one frame (at most
  * WIRE_DATA_MAX_BYTES). after_urgent: number of urgent frames that must be
- * delivered before these bytes (0: none). Bytes with flags 0 and after_urgent
- * 0 may be cut and joined freely. Channel must be open and not ended. */
+ * delivered before these bytes (0: none); it may rise only behind bytes with
+ * WIRE_FLAG_MERGE, because only there urgent frames can be put. Bytes with
+ * flags 0 and after_urgent 0 may be cut and joined freely. ERR_CONFLICT: not
+ * open, or ended. ERR_BAD_REQUEST, ERR_LIMIT: breaks these rules. */
 int mux_send(struct mux *mux, uint16_t channel, struct chunk *chunk,
              const uint8_t *data, size_t len_bytes, uint8_t flags,
              uint64_t after_urgent, struct error *err);
@@ -105,15 +112,20 @@ int mux_send_urgent(struct mux *mux, uint16_t channel, struct chunk *chunk,
                     uint64_t after_offset, struct error *err);
 
 /* Ends this end's direction after everything queued (with the count of urgent
- * frames queued so far). */
+ * frames queued so far). If urgent frames are queued that no bytes with
+ * after_urgent waited for, the last bytes must have had WIRE_FLAG_MERGE: the
+ * end waits for them there. Otherwise the order cannot be told to the other
+ * end and the channel is reset instead. */
 void mux_end(struct mux *mux, uint16_t channel);
 
-/* The channel is dead, both ways; drops what is queued. Reason is an error
- * code; text is cut to WIRE_TEXT_MAX_BYTES. */
+/* The channel is dead, both ways; drops what is queued and held, no further
+ * event of this epoch comes. Reason is an error code; text (may be NULL) is cut
+ * to WIRE_TEXT_MAX_BYTES. Nothing happens if it is not open. */
 void mux_reset(struct mux *mux, uint16_t channel, enum error_code code,
                const char *text);
 
-/* Queues a PING on a lane; MUX_EVENT_PONG brings its round-trip time. */
+/* Queues a PING on a lane; MUX_EVENT_PONG brings its round-trip time. Nothing
+ * happens while WIRE_PINGS_MAX are unanswered. */
 void mux_ping(struct mux *mux, enum wire_lane lane, mp_time now);
 
 struct mux_out {
@@ -134,7 +146,8 @@ bool mux_has_output(struct mux *mux, enum wire_lane lane, mp_time now);
 /* Receiving. ------------------------------------------------------------- */
 
 /* A frame header from a lane. ERR_PROTOCOL (named, with limits) ends the
- * migration's lanes. HELLO, GOAWAY and MESSAGE are not the mux's. */
+ * migration's lanes, ERR_NO_MEMORY too. HELLO, GOAWAY and MESSAGE are not the
+ * mux's. */
 int mux_receive_header(struct mux *mux, enum wire_lane lane,
                        const struct frame *frame, mp_time now,
                        struct error *err);
@@ -162,6 +175,10 @@ size_t mux_deliver_bytes(const struct mux *mux, uint16_t channel);
 /* The user wrote the first len_bytes of what was offered. */
 void mux_delivered(struct mux *mux, uint16_t channel, size_t len_bytes);
 
+/* Both lanes have ended and all that came was given to the mux. ERR_PROTOCOL if
+ * a channel waits for what the peer never sent, naming it. */
+int mux_check_lanes_ended(const struct mux *mux, struct error *err);
+
 /* Events. ---------------------------------------------------------------- */
 
 enum mux_event_type {
@@ -172,7 +189,8 @@ enum mux_event_type {
     MUX_EVENT_RESET,    /* the peer reset the channel: code, text */
     MUX_EVENT_ROOM,     /* mux_send_room() is no longer 0 */
     MUX_EVENT_DRAINED,  /* this end's direction: everything sent and, if it was
-                         * ended, acknowledged as delivered */
+                         * ended, acknowledged as delivered. Comes each time
+                         * the queue has run empty */
     MUX_EVENT_PONG,     /* lane, rtt */
 };
 

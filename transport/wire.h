@@ -48,6 +48,7 @@ enum wire_type {
 /* flags of DATA */
 #define WIRE_FLAG_MERGE 0x01 /* an urgent frame may be put behind this one */
 #define WIRE_FLAG_ACK 0x02   /* acknowledge as soon as this is delivered */
+#define WIRE_FLAG_WANT 0x04  /* the sender could use more credit than it has */
 
 #define WIRE_SUB_BULK 0
 #define WIRE_SUB_URGENT 1
@@ -80,9 +81,13 @@ enum wire_class {
     131040 /* payload of DATA: 8 TLS records less                              \
             * the header */
 #define WIRE_URGENT_MAX_BYTES                                                  \
-    65536                             /* payload of an urgent DATA: it is held \
-                                       * whole until it may be delivered */
-#define WIRE_URGENT_MAX_FRAMES 4096   /* urgent frames held for one channel */
+    65536                           /* payload of an urgent DATA: it is held   \
+                                     * whole until it may be delivered */
+#define WIRE_URGENT_MAX_FRAMES 4096 /* urgent frames held for one channel */
+#define WIRE_MARKED_MAX_FRAMES                                                 \
+    16384 /* bulk DATA with MERGE or arg != 0 of one channel that are not      \
+           * acknowledged: their boundaries are remembered */
+#define WIRE_PINGS_MAX 16             /* unanswered PINGs of a lane */
 #define WIRE_MESSAGE_MAX_BYTES 262144 /* one control message */
 #define WIRE_HELLO_MAX_BYTES 4096
 #define WIRE_TEXT_MAX_BYTES 512 /* text of GOAWAY and RESET, UTF-8 */

@@ -162,9 +162,9 @@ static void frame_on_the_wrong_lane_is_refused(void **state)
 static void flag_without_meaning_is_refused(void **state)
 {
     struct frame f = plain_data;
-    f.flags = 0x04;
+    f.flags = 0x08;
     assert_refused(&f, WIRE_LANE_BULK,
-                   "DATA frame: flags are 0x04, allowed 0x03");
+                   "DATA frame: flags are 0x08, allowed 0x07");
     f = (struct frame){.type = WIRE_END, .epoch = 1, .flags = 1};
     assert_refused(&f, WIRE_LANE_BULK,
                    "END frame: flags are 0x01, allowed 0x00");

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The window on bulk in flight. */
+#include "transport/window.h"
+
+#include <assert.h>
+
+#define RATE_PERIOD_RTTS 10
+#define RATE_PERIOD_MIN (100 * MP_MS)
+#define RTT_VALID (10 * MP_SECOND)
+/* A round trip this much above the smallest still confirms it. */
+#define RTT_CONFIRM_PERCENT 112
+#define DRAIN_MIN (10 * MP_MS)
+#define DRAIN_RTTS 3
+#define PROBES_IN_WINDOW 8
+
+void window_init(struct window *w)
+{
+    *w = (struct window){
+        .gain_percent = WINDOW_PRECOPY_GAIN_PERCENT,
+        .floor_bytes = WINDOW_PRECOPY_FLOOR_BYTES,
+    };
+}
+
+void window_set_gain(struct window *w, unsigned gain_percent,
+                     uint64_t floor_bytes)
+{
+    w->gain_percent = gain_percent;
+    w->floor_bytes = floor_bytes;
+}
+
+mp_time window_rtt(const struct window *w)
+{
+    return w->rtt > 0 ? w->rtt : w->pong_rtt;
+}
+
+/* Bytes the path holds: rate x round trip, without overflow for any rate below
+ * 2^64 and round trips of hours. */
+static uint64_t path_bytes(const struct window *w)
+{
+    double bytes = (double)w->rate * (double)window_rtt(w) / (double)MP_SECOND;
+    return bytes < (double)(UINT64_MAX / 1024) ? (uint64_t)bytes
+                                               : UINT64_MAX / 1024;
+}
+
+uint64_t window_bytes(const struct window *w)
+{
+    if (w->draining) {
+        return path_bytes(w) / 2;
+    }
+    uint64_t bytes = path_bytes(w) / 100 * w->gain_percent;
+    return bytes > w->floor_bytes ? bytes : w->floor_bytes;
+}
+
+bool window_has_room(const struct window *w, uint64_t len_bytes)
+{
+    return w->in_flight == 0 || w->in_flight + len_bytes <= window_bytes(w);
+}
+
+bool window_wants_ack(const struct window *w, uint64_t len_bytes)
+{
+    return w->unflagged + len_bytes >= window_bytes(w) / PROBES_IN_WINDOW;
+}
+
+/* Starts a drain when the round trip was not confirmed for long, ends it in
+ * time. */
+static void update_drain(struct window *w, mp_time now)
+{
+    if (w->rtt == 0) {
+        return;
+    }
+    if (!w->draining && now - w->rtt_seen_at > RTT_VALID) {
+        double queue = w->rate > 0 ? (double)w->in_flight * (double)MP_SECOND /
+                                         (double)w->rate
+                                   : 0;
+        w->draining = true;
+        w->drain_until = now + DRAIN_MIN + DRAIN_RTTS * w->rtt + (mp_time)queue;
+        w->drain_rtt = 0;
+        return;
+    }
+    if (w->draining && now >= w->drain_until) {
+        mp_time most = 2 * w->rtt;
+        w->draining = false;
+        w->rtt_seen_at = now;
+        if (w->drain_rtt > w->rtt) {
+            w->rtt = w->drain_rtt < most ? w->drain_rtt : most;
+        }
+    }
+}
+
+void window_sent(struct window *w, unsigned flow, uint64_t end,
+                 uint64_t len_bytes, bool flagged, mp_time now)
+{
+    bool drained = w->draining && window_has_room(w, len_bytes);
+    if (w->in_flight == 0) {
+        w->delivered_at = now;
+        w->first_sent_at = now;
+    }
+    w->in_flight += len_bytes;
+    w->unflagged += len_bytes;
+    if (!flagged) {
+        return;
+    }
+    w->unflagged = 0;
+    if (w->probe_count == WINDOW_PROBES) {
+        return;
+    }
+    w->probes[w->probe_count++] = (struct window_probe){
+        .flow = flow,
+        .end = end,
+        .sent_at = now,
+        .delivered = w->delivered,
+        .delivered_at = w->delivered_at,
+        .first_sent_at = w->first_sent_at,
+        .idle_sender = w->delivered < w->idle_until,
+        .drained = drained,
+    };
+}
+
+static void add_rtt(struct window *w, mp_time rtt, bool drained, mp_time now)
+{
+    if (rtt <= 0) {
+        rtt = 1;
+    }
+    if (drained && (w->drain_rtt == 0 || rtt < w->drain_rtt)) {
+        w->drain_rtt = rtt;
+    }
+    if (w->rtt == 0 || rtt <= w->rtt) {
+        w->rtt = rtt;
+        w->rtt_seen_at = now;
+    } else if (rtt <= w->rtt / 100 * RTT_CONFIRM_PERCENT) {
+        w->rtt_seen_at = now;
+    }
+}
+
+static void add_rate(struct window *w, uint64_t rate, bool idle_sender,
+                     mp_time now)
+{
+    mp_time period = RATE_PERIOD_RTTS * w->rtt;
+    if (period < RATE_PERIOD_MIN) {
+        period = RATE_PERIOD_MIN;
+    }
+    if (idle_sender && rate <= w->rate) {
+        return;
+    }
+    /* Two periods of half the length each: what counts is between half a
+     * period and a whole one old. */
+    if (now - w->rate_since >= period / 2) {
+        w->rate_before = w->rate_now;
+        w->rate_now = 0;
+        w->rate_since = now;
+    }
+    if (rate > w->rate_now) {
+        w->rate_now = rate;
+    }
+    w->rate = w->rate_now > w->rate_before ? w->rate_now : w->rate_before;
+}
+
+static void take_sample(struct window *w, const struct window_probe *p,
+                        mp_time now)
+{
+    mp_time acks = now - p->delivered_at;
+    mp_time sends = p->sent_at - p->first_sent_at;
+    mp_time span = acks > sends ? acks : sends;
+    add_rtt(w, now - p->sent_at, p->drained, now);
+    if (span > 0) {
+        double rate = (double)(w->delivered - p->delivered) *
+                      (double)MP_SECOND / (double)span;
+        add_rate(w, (uint64_t)rate, p->idle_sender, now);
+    }
+}
+
+/* Takes the probes of flow that end at or before offset out; the newest of
+ * them is copied to *ret_newest. */
+static bool remove_probes(struct window *w, unsigned flow, uint64_t offset,
+                          struct window_probe *ret_newest)
+{
+    bool found = false;
+    unsigned kept = 0;
+    for (unsigned i = 0; i < w->probe_count; i++) {
+        const struct window_probe *p = &w->probes[i];
+        if (p->flow != flow || p->end > offset) {
+            w->probes[kept++] = *p;
+            continue;
+        }
+        if (!found || p->end > ret_newest->end) {
+            *ret_newest = *p;
+            found = true;
+        }
+    }
+    w->probe_count = kept;
+    return found;
+}
+
+void window_acked(struct window *w, unsigned flow, uint64_t offset,
+                  uint64_t len_bytes, mp_time now)
+{
+    struct window_probe newest;
+    assert(len_bytes <= w->in_flight);
+    w->in_flight -= len_bytes;
+    w->delivered += len_bytes;
+    if (remove_probes(w, flow, offset, &newest)) {
+        take_sample(w, &newest, now);
+        w->first_sent_at = newest.sent_at;
+    }
+    if (len_bytes > 0) {
+        w->delivered_at = now;
+    }
+    update_drain(w, now);
+}
+
+void window_forget(struct window *w, unsigned flow, uint64_t in_flight_bytes)
+{
+    struct window_probe newest;
+    assert(in_flight_bytes <= w->in_flight);
+    w->in_flight -= in_flight_bytes;
+    remove_probes(w, flow, UINT64_MAX, &newest);
+}
+
+void window_idle(struct window *w)
+{
+    w->idle_until = w->delivered + w->in_flight;
+    if (w->in_flight == 0) {
+        /* nothing will be acknowledged: the next frame starts afresh */
+        w->idle_until++;
+    }
+}
+
+void window_pong(struct window *w, mp_time rtt)
+{
+    if (rtt > 0 && (w->pong_rtt == 0 || rtt < w->pong_rtt)) {
+        w->pong_rtt = rtt;
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* How many bytes of bulk may be in flight: sent and not yet acknowledged as
+ * delivered, all channels of the bulk lane together. Pure.
+ *
+ * How it works
+ *
+ * window = gain x delivery rate x round trip, at least a floor. The rate is the
+ * largest of the last ten round trips (or 100 ms); the round trip is the
+ * smallest of the last ten seconds, from a frame's sending to its
+ * acknowledgement (before there is one, from PONGs). Both come from probes:
+ * frames that ask for an acknowledgement (WIRE_FLAG_ACK), about eight in a
+ * window.
+ *
+ * Growing: where the window is what limits, a round trip delivers a window, so
+ * a gain of 2 doubles it each round trip until the path limits. A sample taken
+ * while the sender had nothing to send says nothing about the path and counts
+ * only if it is larger than what is known.
+ *
+ * Keeping the round trip honest: a gain above 1 keeps a queue, and a smallest
+ * round trip that was measured behind the own queue would let the window creep
+ * up. So when no sample near the smallest came for ten seconds, the window is
+ * lowered for about two round trips to half of what the path holds, and a frame
+ * sent then measures anew; one such measurement can at most double the round
+ * trip, so a QEMU that stands still for a moment does not fool it. */
+#ifndef TRANSPORT_WINDOW_H
+#define TRANSPORT_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/clock.h"
+
+#define WINDOW_PROBES 64
+
+#define WINDOW_PRECOPY_GAIN_PERCENT 200
+#define WINDOW_PRECOPY_FLOOR_BYTES (1u << 20)
+#define WINDOW_POSTCOPY_GAIN_PERCENT 125
+#define WINDOW_POSTCOPY_FLOOR_BYTES 65536
+
+/* A frame that was sent with WIRE_FLAG_ACK and is not yet acknowledged. */
+struct window_probe {
+    unsigned flow;
+    uint64_t end; /* offset behind the frame, in its flow */
+    mp_time sent_at;
+    /* as they stood when it was sent */
+    uint64_t delivered;
+    mp_time delivered_at;
+    mp_time first_sent_at;
+    bool idle_sender;
+    bool drained; /* nothing of ours was queued in front of it */
+};
+
+struct window {
+    unsigned gain_percent;
+    uint64_t floor_bytes;
+
+    uint64_t in_flight;
+    uint64_t delivered;    /* acknowledged, ever */
+    mp_time delivered_at;  /* of the last acknowledgement */
+    mp_time first_sent_at; /* of the probe acknowledged last */
+    uint64_t idle_until;   /* the sender was idle until delivered gets here */
+    uint64_t unflagged;    /* bytes sent since the last probe */
+
+    struct window_probe probes[WINDOW_PROBES];
+    unsigned probe_count;
+
+    uint64_t rate; /* bytes per second: largest of this and the last period */
+    uint64_t rate_now, rate_before;
+    mp_time rate_since; /* start of this period */
+
+    mp_time rtt; /* smallest from acknowledgements, 0: none yet */
+    mp_time rtt_seen_at;
+    mp_time pong_rtt; /* smallest of PONGs */
+    bool draining;
+    mp_time drain_until;
+    mp_time drain_rtt; /* smallest measured in this drain, 0: none */
+};
+
+void window_init(struct window *w);
+
+/* Gain and floor of a phase; takes effect at once. */
+void window_set_gain(struct window *w, unsigned gain_percent,
+                     uint64_t floor_bytes);
+
+/* The window, bytes. */
+uint64_t window_bytes(const struct window *w);
+
+/* Whether a frame of len_bytes may leave. One always may when nothing is in
+ * flight. */
+bool window_has_room(const struct window *w, uint64_t len_bytes);
+
+/* Whether a frame of len_bytes that leaves now should ask for an
+ * acknowledgement: an eighth of the window has gone since one did. */
+bool window_wants_ack(const struct window *w, uint64_t len_bytes);
+
+/* A frame of len_bytes left that ends at offset end of flow; flagged: it
+ * carries WIRE_FLAG_ACK. */
+void window_sent(struct window *w, unsigned flow, uint64_t end,
+                 uint64_t len_bytes, bool flagged, mp_time now);
+
+/* The flow is acknowledged up to offset, len_bytes of it newly. */
+void window_acked(struct window *w, unsigned flow, uint64_t offset,
+                  uint64_t len_bytes, mp_time now);
+
+/* The flow is gone; in_flight_bytes of it will never be acknowledged. */
+void window_forget(struct window *w, unsigned flow, uint64_t in_flight_bytes);
+
+/* There was room and nothing to send. */
+void window_idle(struct window *w);
+
+/* A PING came back. */
+void window_pong(struct window *w, mp_time rtt);
+
+/* The round trip the window is made from, 0: not known. */
+mp_time window_rtt(const struct window *w);
+
+#endif
