@@ -24,6 +24,7 @@ struct json_stream {
     size_t value_nodes;
     bool in_string;
     bool escaped; /* the last byte was a backslash in a string */
+    char last;    /* byte */
     struct utf8_state utf8;
 };
 
@@ -77,16 +78,22 @@ static int start_value(struct json_stream *s, char first, struct error *err)
     s->value_nodes = 0;
     s->in_string = false;
     s->escaped = false;
+    s->last = '\0';
     s->utf8 = (struct utf8_state){0};
     return 0;
 }
 
 /* What strict mode lets through all the same: names in single quotes, NaN and
- * Infinity, control characters in texts. */
+ * Infinity, control characters in texts, and, where the stream happens to be
+ * cut there, signs inside of numbers. */
 static bool is_allowed(const struct json_stream *s, char c)
 {
     if (s->in_string) {
         return (unsigned char)c >= 0x20;
+    }
+    if (c == '-' || c == '+') {
+        return !(s->last >= '0' && s->last <= '9') && s->last != '.' &&
+               s->last != '-' && s->last != '+';
     }
     return c != '\'' && c != 'N' && c != 'I';
 }
@@ -125,6 +132,7 @@ static int check_bytes(struct json_stream *s, const char *bytes, size_t size,
                              at);
         }
         count_node(s, bytes[i]);
+        s->last = bytes[i];
         if (s->value_nodes > JSON_STREAM_MAX_NODES) {
             return error_set(err, ERR_PROTOCOL,
                              "JSON at byte %llu: a value of more than %d parts",

@@ -3,7 +3,8 @@ noinst_LTLIBRARIES += libmpqmp.la
 libmpqmp_la_SOURCES = \
 	%D%/json-stream.c %D%/json-stream.h \
 	%D%/json-value.c %D%/json-value.h \
-	%D%/qmp.c %D%/qmp.h %D%/qmp-internal.h %D%/qmp-wire.c \
+	%D%/qmp.c %D%/qmp.h %D%/qmp-internal.h \
+	%D%/qmp-call.c %D%/qmp-wire.c \
 	%D%/qmp-caps.c %D%/qmp-caps.h %D%/qmp-caps-internal.h \
 	%D%/qmp-caps-apply.c %D%/qmp-caps-plan.c \
 	%D%/qmp-migrate.c %D%/qmp-migrate.h %D%/qmp-migrate-parse.c \

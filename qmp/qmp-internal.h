@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* What qmp.c (calls) and qmp-wire.c (socket) share; nobody else includes it. */
+/* What qmp.c (life), qmp-call.c (calls) and qmp-wire.c (socket) share; nobody
+ * else includes it. */
 #ifndef QMP_QMP_INTERNAL_H
 #define QMP_QMP_INTERNAL_H
 
@@ -70,6 +71,22 @@ struct qmp {
     struct evbuffer *out;
     struct json_stream *stream;
 };
+
+/* A call in no list yet; its deadline is not running. NULL: no memory. */
+struct qmp_call *qmp_call_new(struct qmp *qmp, const char *command, bool is_oob,
+                              mp_time timeout, qmp_cb cb, void *arg);
+/* Makes the call's text; args may be NULL and stay the caller's. */
+int qmp_call_encode(struct qmp_call *call, struct json_object *args,
+                    struct error *err);
+/* Hands a call with text to the socket. */
+void qmp_call_send(struct qmp_call *call);
+/* Sends what may be sent now. */
+void qmp_call_send_waiting(struct qmp *qmp);
+/* Ends a call: out of the books first, then its one callback. */
+void qmp_call_end(struct qmp_call *call, struct json_object *result,
+                  const struct error *err);
+/* Ends all calls of a list with err, each named. */
+void qmp_call_end_all(struct list *calls, const struct error *err);
 
 /* Takes ownership of fd on success. */
 int qmp_wire_init(struct qmp *qmp, int fd, struct error *err);

@@ -191,11 +191,12 @@ static bool parse_row(char *row, struct qmp_ram_block *block)
            json_value_copy_text(block->name, sizeof(block->name), row);
 }
 
-static size_t count_lines(const char *text)
+/* At least as many as there are rows: "\r\n" counts twice. */
+static size_t count_line_ends(const char *text)
 {
     size_t count = 1;
     for (; *text; text++) {
-        count += *text == '\n';
+        count += *text == '\n' || *text == '\r';
     }
     return count;
 }
@@ -204,10 +205,10 @@ int qmp_migrate_parse_ram_blocks(const char *text,
                                  struct qmp_ram_block **ret_blocks,
                                  size_t *ret_count, struct error *err)
 {
-    size_t lines = count_lines(text), count = 0;
+    size_t lines = count_line_ends(text), count = 0;
     char *next = NULL;
 
-    if (lines > QMP_RAM_BLOCKS_MAX + 2) {
+    if (lines > 2 * (QMP_RAM_BLOCKS_MAX + 2)) {
         return error_set(err, ERR_PROTOCOL, "info ramblock: more than %d rows",
                          QMP_RAM_BLOCKS_MAX);
     }

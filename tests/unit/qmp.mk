@@ -32,3 +32,4 @@ tests_unit_qmp_real_SOURCES = tests/unit/qmp-real.c
 tests_unit_qmp_real_LDADD = $(qmp_ldadd)
 endif
 dist_check_SCRIPTS += tests/unit/test-qmp-real.sh
+EXTRA_DIST += tests/fuzz/fuzz-json.c

@@ -148,6 +148,7 @@ static void broken_json_is_refused_with_its_place(void **state)
     EXPECT_ERROR("]", "byte 0");
     EXPECT_ERROR("[NaN]", "byte 1: byte 0x4e");
     EXPECT_ERROR("[1, -Infinity]", "byte 5");
+    EXPECT_ERROR("[55-55]", "byte 3");
     EXPECT_ERROR("[\"a\nb\"]", "byte 3: byte 0x0a");
 }
 

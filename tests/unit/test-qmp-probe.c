@@ -280,6 +280,22 @@ static void block_tables_of_old_and_new_qemus_are_read(void **state)
     free(b);
 }
 
+/* Rows may end in any of both characters: each row has its place. */
+static void each_kind_of_line_end_is_counted(void **state)
+{
+    struct qmp_ram_block *b = NULL;
+    size_t count = 0;
+
+    assert_int_equal(qmp_migrate_parse_ram_blocks(
+                         "Block Name PSize\ra 4 KiB 0x0 0x1 0x1\rb 4 KiB 0x0 "
+                         "0x1 0x1\r\r\nc 4 KiB 0x0 0x1 0x1\r",
+                         &b, &count, NULL),
+                     0);
+    assert_int_equal(count, 3);
+    assert_string_equal(b[2].name, "c");
+    free(b);
+}
+
 #define HEAD "Block Name PSize Offset Used Total\n"
 
 static void other_tables_are_refused_with_their_row(void **state)
@@ -313,7 +329,7 @@ static void other_tables_are_refused_with_their_row(void **state)
 
 static void a_table_without_end_is_refused(void **state)
 {
-    size_t size = QMP_RAM_BLOCKS_MAX + 10;
+    size_t size = 2 * QMP_RAM_BLOCKS_MAX + 10;
     char *text = malloc(size + 1);
     struct qmp_ram_block *b;
     size_t count;
@@ -609,6 +625,7 @@ int main(void)
         cmocka_unit_test(all_of_query_migrate_is_read),
         cmocka_unit_test(an_empty_query_migrate_is_none),
         cmocka_unit_test(block_tables_of_old_and_new_qemus_are_read),
+        cmocka_unit_test(each_kind_of_line_end_is_counted),
         cmocka_unit_test(other_tables_are_refused_with_their_row),
         cmocka_unit_test(a_table_without_end_is_refused),
         TEST(texts_are_read_and_bounded),
