@@ -22,6 +22,7 @@
 #include "qmp/qmp-probe.h"
 #include "qmp/qmp.h"
 #include "tests/lib/fake-qemu.h"
+#include "tests/lib/qmp-schema.h"
 #include "util/loop.h"
 
 #define T (20 * MP_SECOND)
@@ -530,155 +531,6 @@ static void record(void *arg, const char *command, struct json_object *args,
     sent.count++;
 }
 
-static struct json_object *find(struct json_object *list, const char *name)
-{
-    for (size_t i = 0; i < json_object_array_length(list); i++) {
-        struct json_object *entry = json_object_array_get_idx(list, i);
-        const char *text;
-        if (json_value_text(entry, "name", &text) && !strcmp(text, name)) {
-            return entry;
-        }
-    }
-    return NULL;
-}
-
-static bool fits(struct json_object *schema, const char *type,
-                 struct json_object *value);
-
-static bool fits_object(struct json_object *schema, struct json_object *entry,
-                        struct json_object *value)
-{
-    struct json_object *members;
-
-    assert_true(json_value_array(entry, "members", &members));
-    for (size_t i = 0; i < json_object_array_length(members); i++) {
-        struct json_object *m = json_object_array_get_idx(members, i);
-        const char *name = NULL, *type = NULL;
-        assert_true(json_value_text(m, "name", &name) &&
-                    json_value_text(m, "type", &type));
-        struct json_object *member = NULL;
-        if (json_object_object_get_ex(value, name, &member)) {
-            if (!fits(schema, type, member)) {
-                return false;
-            }
-        } else if (!json_object_object_get_ex(m, "default", NULL)) {
-            print_error("member %s is missing\n", name);
-            return false;
-        }
-    }
-    if (value) {
-        json_object_object_foreach(value, name, member)
-        {
-            (void)member;
-            if (!find(members, name)) {
-                print_error("member %s is not in the schema\n", name);
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-static bool fits_builtin(const char *json_type, struct json_object *value)
-{
-    static const struct {
-        const char *name;
-        enum json_type type;
-    } types[] = {{"string", json_type_string},
-                 {"int", json_type_int},
-                 {"boolean", json_type_boolean},
-                 {"null", json_type_null}};
-
-    for (int i = 0; i < 4; i++) {
-        if (!strcmp(json_type, types[i].name)) {
-            return json_object_is_type(value, types[i].type);
-        }
-    }
-    return !strcmp(json_type, "value");
-}
-
-static bool fits_enum(struct json_object *entry, struct json_object *value)
-{
-    struct json_object *values;
-
-    assert_true(json_value_array(entry, "values", &values));
-    for (size_t i = 0; i < json_object_array_length(values); i++) {
-        if (json_object_equal(json_object_array_get_idx(values, i), value)) {
-            return true;
-        }
-    }
-    print_error("%s is no value of the enum\n", json_object_get_string(value));
-    return false;
-}
-
-static bool fits_any(struct json_object *schema, struct json_object *entry,
-                     struct json_object *value)
-{
-    struct json_object *members;
-    const char *type;
-
-    assert_true(json_value_array(entry, "members", &members));
-    for (size_t i = 0; i < json_object_array_length(members); i++) {
-        if (json_value_text(json_object_array_get_idx(members, i), "type",
-                            &type) &&
-            fits(schema, type, value)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool fits(struct json_object *schema, const char *type,
-                 struct json_object *value)
-{
-    struct json_object *entry = find(schema, type);
-    const char *meta = "", *text;
-
-    assert_non_null(entry);
-    json_value_text(entry, "meta-type", &meta);
-    if (!strcmp(meta, "object")) {
-        return fits_object(schema, entry, value);
-    }
-    if (!strcmp(meta, "builtin") &&
-        json_value_text(entry, "json-type", &text)) {
-        return fits_builtin(text, value);
-    }
-    if (!strcmp(meta, "enum")) {
-        return fits_enum(entry, value);
-    }
-    if (!strcmp(meta, "alternate")) {
-        return fits_any(schema, entry, value);
-    }
-    assert_string_equal(meta, "array");
-    assert_true(json_value_text(entry, "element-type", &text));
-    for (size_t i = 0; i < json_object_array_length(value); i++) {
-        if (!fits(schema, text, json_object_array_get_idx(value, i))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void check_command(struct json_object *schema, int i)
-{
-    struct json_object *entry = find(schema, sent.list[i].name);
-    const char *type = "";
-    bool allows_oob = false;
-
-    if (!entry) {
-        fail_msg("QEMU has no command %s", sent.list[i].name);
-    }
-    json_value_bool(entry, "allow-oob", &allows_oob);
-    if (sent.list[i].is_oob && !allows_oob) {
-        fail_msg("%s cannot run out of band", sent.list[i].name);
-    }
-    assert_true(json_value_text(entry, "arg-type", &type));
-    if (!fits(schema, type, sent.list[i].args)) {
-        fail_msg("%s: %s", sent.list[i].name,
-                 json_object_to_json_string(sent.list[i].args));
-    }
-}
-
 static const char any_command[] =
     "stay\nalways migrate {}\nalways migrate-incoming {}\n"
     "always migrate-start-postcopy {}\nalways migrate-continue {}\n"
@@ -694,48 +546,24 @@ static const char any_command[] =
     "always query-migrate-parameters {}\n"
     "always qom-list-properties []\nhandshake\n";
 
-/* A caller that wants nothing but the command. */
+/* Callers that want nothing but the command. */
 static int ended;
 
-static void ignore_done(void *arg, const struct error *err)
-{
-    ended++;
-}
-
-static void ignore_text(void *arg, const char *text, const struct error *err)
-{
-    ended++;
-}
-
-static void ignore_json(void *arg, struct json_object *result,
-                        const struct error *err)
-{
-    ended++;
-}
-
-static void ignore_run_status(void *arg, const struct qmp_run_status *status,
-                              const struct error *err)
-{
-    ended++;
-}
-
-static void ignore_info(void *arg, const struct qmp_migrate_info *info,
-                        const struct error *err)
-{
-    ended++;
-}
-
-static void ignore_blocks(void *arg, const struct qmp_ram_block *blocks,
-                          size_t count, const struct error *err)
-{
-    ended++;
-}
-
-static void ignore_probe(void *arg, const struct qmp_probe *probe,
-                         const struct error *err)
-{
-    ended++;
-}
+#define IGNORE(name, ...)                                                      \
+    static void name(void *arg, __VA_ARGS__)                                   \
+    {                                                                          \
+        ended++;                                                               \
+    }
+IGNORE(ignore_done, const struct error *err)
+IGNORE(ignore_text, const char *text, const struct error *err)
+IGNORE(ignore_json, struct json_object *result, const struct error *err)
+IGNORE(ignore_run_status, const struct qmp_run_status *status,
+       const struct error *err)
+IGNORE(ignore_info, const struct qmp_migrate_info *info,
+       const struct error *err)
+IGNORE(ignore_blocks, const struct qmp_ram_block *blocks, size_t count,
+       const struct error *err)
+IGNORE(ignore_probe, const struct qmp_probe *probe, const struct error *err)
 
 /* Sends every command we have to qmp; returns how many callbacks will come. */
 static int send_all(struct qmp *q, bool stay)
@@ -795,7 +623,8 @@ static void the_schema_has_every_command_we_send(void **state)
     assert_int_equal(ended, count);
     assert_true(sent.count >= 24);
     for (int i = 0; i < sent.count; i++) {
-        check_command(s->json, i);
+        schema_check_command(s->json, sent.list[i].name, sent.list[i].args,
+                             sent.list[i].is_oob);
         json_object_put(sent.list[i].args);
     }
     qmp_close(other.qmp);

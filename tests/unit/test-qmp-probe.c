@@ -113,9 +113,13 @@ static void each_virtue_is_found_where_it_stands(void **state)
 static void what_is_no_schema_gives_the_careful_guess(void **state)
 {
     static const char *const texts[] = {
-        "{}", "[]", "[1, null, {}, {\"name\": 5}]", "null",
-        "[{\"name\": \"migrate-set-capabilities\", \"meta-type\": \"command\", "
-        "\"arg-type\": \"x\"}]"};
+        "{}",
+        "[]",
+        "[1, null, {}, {\"name\": 5}]",
+        "null",
+        ("[{\"name\": \"migrate-set-capabilities\", \"meta-type\": "
+         "\"command\", \"arg-type\": \"x\"}]"),
+    };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct json_object *schema = json_tokener_parse(texts[i]);
