@@ -255,13 +255,14 @@ static enum io_tls_result fill(struct lane *lane, size_t *budget_bytes,
     return IO_TLS_DONE;
 }
 
-/* The peer's direction has ended, and what came before it is given up. */
+/* The peer's direction has ended, and what came before it is given up. That
+ * sending failed before says less than an alert, and more than an end. */
 static void end_of_input(struct lane *lane, enum io_tls_result result,
                          struct error *err)
 {
-    if (error_is_set(&lane->failure)) {
-        struct error failure = lane->failure;
-        lane_end(lane, &failure);
+    if (error_is_set(&lane->failure) &&
+        (result == IO_TLS_CLOSED || err->code == ERR_LINK_LOST)) {
+        lane_end(lane, &lane->failure);
         return;
     }
     if (result == IO_TLS_CLOSED) {
@@ -281,8 +282,7 @@ static bool turn_is_over(struct lane *lane, enum io_tls_result result,
     }
     if (result == IO_TLS_AGAIN && lane->is_broken) {
         /* nothing more from the peer: why sending failed is the cause */
-        struct error failure = lane->failure;
-        lane_end(lane, &failure);
+        lane_end(lane, &lane->failure);
         *ret_alive = false;
         return true;
     }

@@ -22,6 +22,7 @@ static void await_write(struct lane *lane, bool awaits)
 static void write_failed(struct lane *lane, const struct error *err)
 {
     lane->is_broken = true;
+    io_tls_wake(lane->io); /* the peer's reason may be waiting unread */
     await_write(lane, false);
     lane_fail_later(lane, err);
 }

@@ -497,12 +497,7 @@ static void write_cb(evutil_socket_t fd, short what, void *arg)
 
 static void kick_cb(evutil_socket_t fd, short what, void *arg)
 {
-    struct lane *lane = arg;
-
-    if (lane->is_broken) {
-        io_tls_wake(lane->io); /* the peer's GOAWAY may be waiting */
-    }
-    turn(lane, true);
+    turn(arg, true);
 }
 
 static void timeout_cb(void *arg)

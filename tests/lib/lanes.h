@@ -44,6 +44,9 @@ struct end {
 
 extern const struct lane_ops end_ops;
 
+/* Under valgrind everything takes thirty times as long. */
+bool lanes_are_slow(void);
+
 /* A hello for a lane of this kind. */
 struct hello lanes_hello(enum wire_lane kind, const char *name);
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -20,7 +20,7 @@ static char *dir;
 static struct tls *tls_a, *tls_b;
 static struct loop *loop;
 static const struct lane_params params = {.handshake_timeout = 20 * MP_SECOND,
-                                          .rekey_bytes = 3 * 1000 * 1000};
+                                          .rekey_bytes = 1000 * 1000};
 
 static int set_up(void **state)
 {
@@ -101,7 +101,7 @@ static void start_sending(struct end *end, uint64_t bytes, uint32_t max_frame)
     end_pump(end);
 }
 
-/* Keys change every 3 MB on the way. */
+/* Keys change every megabyte on the way. */
 static void data_survives_both_ways(void **state)
 {
     static const uint32_t max_frames[] = {WIRE_DATA_MAX_BYTES, 5000};
@@ -110,9 +110,10 @@ static void data_survives_both_ways(void **state)
         struct end a = {0}, b = {0}, *ends[] = {&a, &b};
         struct lane_stats sent, received;
         pair(&a, &b, WIRE_LANE_BULK);
-        start_sending(&a, 60 * MB, max_frames[i]);
-        start_sending(&b, 40 * MB, max_frames[i]);
-        lanes_run(loop, all_received, ends, 60, "data");
+        uint64_t unit = lanes_are_slow() ? MB : 10 * MB;
+        start_sending(&a, 6 * unit, max_frames[i]);
+        start_sending(&b, 4 * unit, max_frames[i]);
+        lanes_run(loop, all_received, ends, 120, "data");
         assert_whole(&a);
         assert_whole(&b);
         assert_true(b.rooms > 1 && b.turns > 1);
@@ -125,11 +126,469 @@ static void data_survives_both_ways(void **state)
     }
 }
 
+/* What leaves. --------------------------------------------------------------
+ */
+
+#define RECORD_OVERHEAD 22 /* header 5, type 1, tag 16 */
+
+static uint64_t wire_bytes(const struct end *end)
+{
+    struct lane_stats stats;
+    lane_get_stats(end->lane, &stats);
+    return stats.sent_bytes;
+}
+
+static bool has_64_frames(void *arg)
+{
+    return ((struct end *)arg)->frames == 64;
+}
+
+static void small_frames_share_a_record(void **state)
+{
+    struct end a = {0}, b = {0};
+    struct frame ping = {.type = WIRE_PING};
+    uint8_t header[WIRE_HEADER_BYTES];
+
+    pair(&a, &b, WIRE_LANE_EXPRESS);
+    uint64_t before = wire_bytes(&a);
+    for (ping.arg = 0; ping.arg < 64; ping.arg++) {
+        frame_encode(&ping, header);
+        lane_send(a.lane, header, NULL, 0);
+    }
+    assert_int_equal(wire_bytes(&a), before);
+    lane_flush(a.lane);
+    assert_int_equal(wire_bytes(&a) - before,
+                     64 * WIRE_HEADER_BYTES + RECORD_OVERHEAD);
+    lanes_run(loop, has_64_frames, &b, 5, "64 frames");
+    assert_int_equal(b.last.arg, 63);
+    close_both(&a, &b);
+}
+
+static void the_longest_frame_is_eight_full_records(void **state)
+{
+    struct end a = {0}, b = {0};
+
+    pair(&a, &b, WIRE_LANE_BULK);
+    uint64_t before = wire_bytes(&a);
+    struct frame frame = {
+        .type = WIRE_DATA, .epoch = 1, .length_bytes = WIRE_DATA_MAX_BYTES};
+    uint8_t header[WIRE_HEADER_BYTES];
+    uint8_t *payload = test_calloc(1, WIRE_DATA_MAX_BYTES);
+    frame_encode(&frame, header);
+    assert_int_equal(lane_room(a.lane), WIRE_DATA_MAX_BYTES);
+    lane_send(a.lane, header, payload, WIRE_DATA_MAX_BYTES);
+    /* no flush: the batch is full */
+    assert_int_equal(wire_bytes(&a) - before, 8 * (16384 + RECORD_OVERHEAD));
+    test_free(payload);
+    close_both(&a, &b);
+}
+
+/* An owner that never stops asking is stopped, and asked again next turn. */
+static void a_turn_sends_a_bounded_amount(void **state)
+{
+    struct end a = {0}, b = {0}, *ends[] = {&a, &b};
+
+    pair(&a, &b, WIRE_LANE_BULK);
+    start_sending(&a, 4 * MB, 20000);
+    assert_in_range(a.sent_bytes, 1, 262144 + 20000);
+    lanes_run(loop, all_received, ends, 120, "data");
+    assert_true(a.rooms >= 15);
+    assert_whole(&b);
+    close_both(&a, &b);
+}
+
+static void a_small_batch_bounds_what_is_encrypted(void **state)
+{
+    struct end a = {0}, b = {0}, *ends[] = {&a, &b};
+
+    pair(&a, &b, WIRE_LANE_BULK);
+    lane_set_batch(a.lane, 16384);
+    lane_set_send_buffer(a.lane, 32768);
+    assert_int_equal(lane_room(a.lane), 16384 - WIRE_HEADER_BYTES);
+    start_sending(&a, 3 * MB, 4096);
+    assert_true(a.sent_bytes < 262144 + 4096);
+    lanes_run(loop, all_received, ends, 120, "data");
+    assert_whole(&b);
+    close_both(&a, &b);
+}
+
+/* Back-pressure. ------------------------------------------------------------
+ */
+
+static bool never(void *arg)
+{
+    return clock_now() > *(mp_time *)arg;
+}
+
+static void run_for(mp_time time)
+{
+    mp_time until = clock_now() + time;
+    lanes_run(loop, never, &until, 30, "time");
+}
+
+/* Until nothing has left for a while: the kernel's buffers are full. */
+static void run_until_stuck(const struct end *end)
+{
+    uint64_t before;
+
+    do {
+        before = end->sent_bytes;
+        run_for(lanes_are_slow() ? 2 * MP_SECOND : 100 * MP_MS);
+    } while (end->sent_bytes != before);
+    assert_int_equal(lane_room(end->lane), 0);
+}
+
+static void a_paused_lane_holds_the_sender_back(void **state)
+{
+    struct end a = {0}, b = {0}, *ends[] = {&a, &b};
+
+    pair(&a, &b, WIRE_LANE_BULK);
+    lane_pause(b.lane, true);
+    start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
+    run_until_stuck(&a);
+    assert_true(a.sent_bytes < 40 * MB); /* what the kernel's buffers take */
+    assert_int_equal(b.frames, 0);
+    lane_pause(b.lane, false);
+    lanes_run(loop, all_received, ends, 120, "data");
+    assert_whole(&b);
+    close_both(&a, &b);
+}
+
+static void pause_hook(struct end *end)
+{
+    lane_pause(end->lane, true);
+}
+
+/* Pauses in the middle of what is in hand: nothing may come after it. */
+static void a_slow_reader_gets_everything_in_order(void **state)
+{
+    struct end a = {0}, b = {0}, *ends[] = {&a, &b};
+
+    pair(&a, &b, WIRE_LANE_BULK);
+    b.on_payload_hook = pause_hook;
+    start_sending(&a, 2 * MB, 30000);
+    mp_time until = clock_now() + 20 * MP_SECOND;
+    while (!all_received(ends) && clock_now() < until) {
+        uint64_t before = b.received_bytes;
+        event_base_loop(loop_base(loop), EVLOOP_NONBLOCK);
+        assert_true(b.received_bytes - before <= 30000);
+        lane_pause(b.lane, false);
+    }
+    assert_int_equal(b.received_bytes, 2 * MB);
+    assert_whole(&b);
+    close_both(&a, &b);
+}
+
+static void messages_to_a_peer_that_does_not_read_have_a_limit(void **state)
+{
+    struct end a = {0}, b = {0};
+    static char text[WIRE_MESSAGE_MAX_BYTES];
+    struct frame frame = {.type = WIRE_MESSAGE, .length_bytes = sizeof(text)};
+    unsigned sent = 0;
+
+    pair(&a, &b, WIRE_LANE_CONTROL);
+    lane_pause(b.lane, true);
+    while (sent < 1000 && lane_send_frame(a.lane, &frame, text)) {
+        sent++;
+        run_for(0);
+    }
+    assert_in_range(sent, LANE_SMALL_QUEUE_BYTES / sizeof(text) - 1, 200);
+    lane_pause(b.lane, false);
+    while (b.frames < sent) {
+        run_for(10 * MP_MS);
+    }
+    assert_true(lane_send_frame(a.lane, &frame, text));
+    close_both(&a, &b);
+}
+
+/* Moving. ------------------------------------------------------------------
+ */
+
+struct mover {
+    struct end end;
+    struct loop *loops[2];
+    unsigned at;
+    uint64_t next_move_bytes;
+    unsigned moves;
+    bool is_done; /* of the test's loop */
+};
+
+static void attach_cb(void *arg)
+{
+    struct mover *mover = arg;
+    lane_attach(mover->end.lane, mover->loops[mover->at], &end_ops,
+                &mover->end);
+}
+
+static void done_cb(void *arg)
+{
+    ((struct mover *)arg)->is_done = true;
+}
+
+/* Moves on to the other loop in the middle of a frame, every 700 kB. */
+static void move_hook(struct end *end)
+{
+    struct mover *mover = (struct mover *)(void *)end;
+
+    if (end->received_bytes == 20 * MB) {
+        loop_post(loop, done_cb, mover);
+        return;
+    }
+    if (end->received_bytes < mover->next_move_bytes) {
+        return;
+    }
+    mover->next_move_bytes += 700000;
+    mover->moves++;
+    mover->at = !mover->at;
+    lane_detach(end->lane);
+    loop_post(mover->loops[mover->at], attach_cb, mover);
+}
+
+static void close_cb(void *arg)
+{
+    struct mover *mover = arg;
+    lane_close(mover->end.lane);
+}
+
+struct move {
+    struct mover *mover;
+    struct end *other;
+};
+
+static bool is_moved(void *arg)
+{
+    struct move *move = arg;
+    return (move->mover->is_done && move->other->received_bytes == 10 * MB) ||
+           move->other->closings;
+}
+
+static void a_lane_moves_between_loops_in_mid_stream(void **state)
+{
+    struct end a = {0};
+    struct mover b = {.next_move_bytes = 300000};
+    struct move move = {&b, &a};
+    struct error err = ERROR_INIT;
+
+    pair(&a, &b.end, WIRE_LANE_BULK);
+    for (int i = 0; i < 2; i++) {
+        b.loops[i] = loop_new(i ? "one" : "two", &err);
+        assert_non_null(b.loops[i]);
+        assert_int_equal(loop_start_thread(b.loops[i], &err), 0);
+    }
+    /* all is on its way before the first move: some of it is in hand */
+    start_sending(&a, 20 * MB, WIRE_DATA_MAX_BYTES);
+    b.end.to_send_bytes = 10 * MB;
+    b.end.max_frame_bytes = 50000;
+    b.end.on_payload_hook = move_hook;
+    lanes_run(loop, is_moved, &move, 120, "data");
+    loop_post(b.loops[b.at], close_cb, &b);
+    for (int i = 0; i < 2; i++) {
+        loop_stop(b.loops[i]);
+        loop_join_thread(b.loops[i]);
+        loop_free(b.loops[i]);
+    }
+    assert_in_range(b.moves, 20, 30);
+    assert_int_equal(b.end.closings, 0);
+    assert_whole(&a);
+    assert_whole(&b.end);
+    lane_close(a.lane);
+}
+
+/* Ends. --------------------------------------------------------------------
+ */
+
+static bool is_closed(void *arg)
+{
+    return ((struct end *)arg)->closings > 0;
+}
+
+static void assert_error(const struct end *end, enum error_code code,
+                         const char *text)
+{
+    assert_int_equal(end->closings, 1);
+    if (end->err.code != code || !strstr(end->err.text, text)) {
+        fail_msg("%s: \"%s\", expected %s: \"%s\"", error_class(end->err.code),
+                 end->err.text, error_class(code), text);
+    }
+}
+
+static void a_refused_dialler_gets_code_and_text(void **state)
+{
+    struct end a = {0}, b = {.refusal = ERR_SHUTTING_DOWN};
+
+    lanes_pair(loop, &a, &b, tls_a, tls_b, "host-b", WIRE_LANE_CONTROL,
+               &params);
+    lanes_run(loop, is_closed, &a, 30, "end of the lane");
+    assert_error(&a, ERR_SHUTTING_DOWN, "host-b (127.0.0.1:");
+    assert_error(&a, ERR_SHUTTING_DOWN, "): refused");
+    assert_int_equal(a.hellos, 0);
+    assert_int_equal(b.closings, 0);
+}
+
+static void no_common_version_is_told_to_both(void **state)
+{
+    struct end a = {0}, b = {0};
+    struct hello mine = lanes_hello(WIRE_LANE_CONTROL, "host-a");
+    struct lane_params own = params;
+    struct sock_address address, from;
+    int listen_fd = lanes_listen(&address);
+
+    mine.version_min = mine.version_max = WIRE_VERSION_MAX + 1;
+    b.mine = lanes_hello(WIRE_LANE_CONTROL, "host-b");
+    own.tls = tls_a;
+    a.lane =
+        lane_connect(loop, &address, "host-b", &mine, &own, &end_ops, &a, NULL);
+    own.tls = tls_b;
+    b.lane = lane_accept(loop, lanes_accept(listen_fd, &from), &from, &own,
+                         &end_ops, &b, NULL);
+    close(listen_fd);
+    lanes_run(loop, is_closed, &a, 30, "end of the lane");
+    assert_error(&a, ERR_UNSUPPORTED,
+                 "no common protocol version: here 1 to 1, host-a has 2 to 2");
+    assert_int_equal(b.err.code, ERR_UNSUPPORTED);
+    assert_int_equal(b.closings, 0);
+}
+
+static void an_acceptor_may_take_its_time(void **state)
+{
+    struct end a = {0}, b = {.is_slow = true}, *ends[] = {&a, &b};
+
+    lanes_pair(loop, &a, &b, tls_a, tls_b, "host-b", WIRE_LANE_BULK, &params);
+    while (!b.hellos) {
+        run_for(MP_MS);
+    }
+    run_for(30 * MP_MS);
+    assert_int_equal(a.hellos, 0);
+    assert_int_equal(lane_welcome(b.lane, &b.mine, NULL), 0);
+    while (!a.hellos) {
+        run_for(MP_MS);
+    }
+    start_sending(&a, MB, 9000);
+    lanes_run(loop, all_received, ends, 10, "data");
+    assert_whole(&b);
+    close_both(&a, &b);
+}
+
+/* Both sockets are full when one end gives up: the other still learns why, and
+ * gets what was sent before. */
+static void last_words_arrive_behind_a_full_socket(void **state)
+{
+    struct end a = {0}, b = {0};
+
+    pair(&a, &b, WIRE_LANE_BULK);
+    lane_pause(b.lane, true);
+    start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
+    run_until_stuck(&a);
+    lane_refuse(a.lane, ERR_CANCELLED, "cancelled by the operator");
+    lane_pause(b.lane, false);
+    lanes_run(loop, is_closed, &b, 30, "end of the lane");
+    assert_error(&b, ERR_CANCELLED, "cancelled by the operator");
+    assert_int_equal(b.received_bytes, a.sent_bytes);
+    assert_false(b.is_damaged);
+    assert_int_equal(a.closings, 0);
+}
+
+/* The receiver gives up in the middle of a flood. */
+static void last_words_arrive_against_the_stream(void **state)
+{
+    struct end a = {0}, b = {0};
+
+    pair(&a, &b, WIRE_LANE_BULK);
+    start_sending(&a, 800 * MB, WIRE_DATA_MAX_BYTES);
+    while (b.received_bytes < 5 * MB) {
+        run_for(MP_MS);
+    }
+    lane_refuse(b.lane, ERR_QEMU_GONE, "QEMU has gone");
+    lanes_run(loop, is_closed, &a, 30, "end of the lane");
+    assert_error(&a, ERR_QEMU_GONE, "QEMU has gone");
+}
+
+/* Nobody reads the last words; the loop's end releases them. */
+static void a_loop_that_ends_takes_last_words_along(void **state)
+{
+    struct end a = {0}, b = {0};
+    struct error err = ERROR_INIT;
+    struct loop *shared = loop;
+
+    loop = loop_new("own", &err);
+    assert_non_null(loop);
+    pair(&a, &b, WIRE_LANE_BULK);
+    lane_pause(b.lane, true);
+    start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
+    run_until_stuck(&a);
+    lane_refuse(a.lane, ERR_CANCELLED, "cancelled");
+    lane_close(b.lane);
+    loop_free(loop);
+    loop = shared;
+}
+
+static void a_peer_that_closes_is_a_lost_link(void **state)
+{
+    struct end a = {0}, b = {0};
+
+    pair(&a, &b, WIRE_LANE_EXPRESS);
+    lane_close(b.lane);
+    lanes_run(loop, is_closed, &a, 30, "end of the lane");
+    assert_error(&a, ERR_LINK_LOST, "host-b (127.0.0.1:");
+    assert_error(&a, ERR_LINK_LOST, "): closed the connection");
+}
+
+static void close_hook(struct end *end)
+{
+    lane_close(end->lane);
+    end->lane = NULL;
+}
+
+/* And nothing is called afterwards. */
+static void every_callback_may_close_the_lane(void **state)
+{
+    for (int which = 0; which < 5; which++) {
+        struct end a = {0}, b = {0};
+
+        if (which == 0) {
+            b.on_hello_hook = close_hook;
+        } else {
+            pair(&a, &b, WIRE_LANE_BULK);
+            b.on_frame_hook = which == 1 ? close_hook : NULL;
+            b.on_payload_hook = which == 2 ? close_hook : NULL;
+            b.on_turn_hook = which == 3 ? close_hook : NULL;
+            b.on_room_hook = which == 4 ? close_hook : NULL;
+        }
+        if (which == 0) {
+            lanes_pair(loop, &a, &b, tls_a, tls_b, "host-b", WIRE_LANE_BULK,
+                       &params);
+        } else {
+            start_sending(which == 4 ? &b : &a, 9 * MB, 30000);
+        }
+        lanes_run(loop, is_closed, &a, 30, "end of the lane");
+        assert_error(&a, ERR_LINK_LOST, "host-b (127.0.0.1:");
+        assert_int_equal(b.closings, 0);
+        assert_null(b.lane);
+        assert_true(which != 1 || b.frames == 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_meet_and_know_each_other),
         cmocka_unit_test(data_survives_both_ways),
+        cmocka_unit_test(small_frames_share_a_record),
+        cmocka_unit_test(the_longest_frame_is_eight_full_records),
+        cmocka_unit_test(a_turn_sends_a_bounded_amount),
+        cmocka_unit_test(a_small_batch_bounds_what_is_encrypted),
+        cmocka_unit_test(a_paused_lane_holds_the_sender_back),
+        cmocka_unit_test(a_slow_reader_gets_everything_in_order),
+        cmocka_unit_test(messages_to_a_peer_that_does_not_read_have_a_limit),
+        cmocka_unit_test(a_lane_moves_between_loops_in_mid_stream),
+        cmocka_unit_test(a_refused_dialler_gets_code_and_text),
+        cmocka_unit_test(no_common_version_is_told_to_both),
+        cmocka_unit_test(an_acceptor_may_take_its_time),
+        cmocka_unit_test(last_words_arrive_behind_a_full_socket),
+        cmocka_unit_test(last_words_arrive_against_the_stream),
+        cmocka_unit_test(a_loop_that_ends_takes_last_words_along),
+        cmocka_unit_test(a_peer_that_closes_is_a_lost_link),
+        cmocka_unit_test(every_callback_may_close_the_lane),
     };
     return cmocka_run_group_tests_name("lane", tests, set_up, tear_down);
 }
