@@ -138,6 +138,7 @@ static void close_from_a_timeout(void **state)
 
     d->close_on = "slow failed";
     diary_open(d, NULL, "stay\nhandshake\nexpect slow\nexpect b\nwait 100");
+    diary_wait_lines(d, 1); /* or it might never be sent */
     diary_call_with(d, "slow", false, NULL, 10 * MP_MS);
     diary_call(d, "b");
     diary_expect(d, "ready\nslow failed timeout: slow: no answer in 0.01 s\n"
