@@ -67,10 +67,6 @@ static bool take_block(struct stream_blocks *list, const uint8_t *item,
         fail(list, "more than %d RAM blocks", STREAM_HEAD_BLOCKS_MAX);
         return false;
     }
-    if (!bytes_is_text(item + 1, name_len)) {
-        fail(list, "the name of RAM block %zu is not text", list->count);
-        return false;
-    }
     memcpy(block->name, item + 1, name_len);
     block->name[name_len] = '\0';
     block->length_bytes = bytes_get_be64(item + 1 + name_len);
@@ -98,6 +94,10 @@ static size_t read_block(struct stream_blocks *list, const uint8_t *buf,
     size_t name_len = item[0];
     if (name_len == 0) {
         return fail(list, "RAM block %zu has no name", list->count);
+    }
+    /* What is there of it: a wrong layout must fail before the list's end. */
+    if (!bytes_is_text(item + 1, have - 1 < name_len ? have - 1 : name_len)) {
+        return fail(list, "the name of RAM block %zu is not text", list->count);
     }
     size_t need = 1 + name_len + 8;
     size_t optional = need;
@@ -151,6 +151,13 @@ static size_t read_end(struct stream_blocks *list, const uint8_t *buf,
     const uint8_t *item = buf + list->at_bytes;
     size_t have = len - list->at_bytes;
 
+    if (have < 1) {
+        return 1;
+    }
+    if (item[0] != 0) { /* of both words; early, as with names */
+        return fail(list, "the RAM block list is followed by byte %#x",
+                    item[0]);
+    }
     if (have < 8) {
         return 8 - have;
     }

@@ -5,4 +5,5 @@ libmpstream_la_SOURCES = \
 	%D%/bytes.h \
 	%D%/head-config.c %D%/head-parser.h \
 	%D%/head.c %D%/head.h \
+	%D%/return-path.c %D%/return-path.h \
 	$(NULL)

@@ -1,1 +1,54 @@
 # SPDX-License-Identifier: BSD-3-Clause
+EXTRA_DIST += \
+	tests/data/record-stream \
+	tests/data/stream \
+	tests/fuzz/corpus/stream-head \
+	tests/fuzz/corpus/stream-return-path \
+	$(NULL)
+
+# The fuzzers' entries, replayed over the recordings and the corpus. To search
+# for more: clang -fsanitize=fuzzer,address -I. tests/fuzz/fuzz-X.c stream/*.c
+stream_replays = \
+	tests/fuzz/fuzz-stream-head.t \
+	tests/fuzz/fuzz-stream-return-path.t \
+	$(NULL)
+check_PROGRAMS += $(stream_replays)
+TESTS += $(stream_replays)
+
+tests_fuzz_fuzz_stream_head_t_SOURCES = tests/fuzz/fuzz-stream-head.c \
+	tests/fuzz/replay.c
+tests_fuzz_fuzz_stream_head_t_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DREPLAY_DIRECTORIES='"tests/data/stream","tests/fuzz/corpus/stream-head"'
+tests_fuzz_fuzz_stream_head_t_LDADD = libmpstream.la
+
+tests_fuzz_fuzz_stream_return_path_t_SOURCES = tests/fuzz/fuzz-stream-return-path.c \
+	tests/fuzz/replay.c
+tests_fuzz_fuzz_stream_return_path_t_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DREPLAY_DIRECTORIES='"tests/data/stream","tests/fuzz/corpus/stream-return-path"'
+tests_fuzz_fuzz_stream_return_path_t_LDADD = libmpstream.la
+
+if HAVE_CMOCKA
+stream_tests = \
+	tests/unit/test-stream-head.t \
+	tests/unit/test-stream-head-parts.t \
+	tests/unit/test-stream-return-path.t \
+	$(NULL)
+check_PROGRAMS += $(stream_tests)
+TESTS += $(stream_tests)
+stream_ldadd = libmpstream.la $(CMOCKA_LIBS)
+
+tests_unit_test_stream_head_t_SOURCES = tests/unit/test-stream-head.c \
+	tests/unit/test-stream-input.h
+tests_unit_test_stream_head_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_stream_head_t_LDADD = $(stream_ldadd)
+
+tests_unit_test_stream_head_parts_t_SOURCES = tests/unit/test-stream-head-parts.c \
+	tests/unit/test-stream-input.h
+tests_unit_test_stream_head_parts_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_stream_head_parts_t_LDADD = $(stream_ldadd)
+
+tests_unit_test_stream_return_path_t_SOURCES = tests/unit/test-stream-return-path.c \
+	tests/unit/test-stream-input.h
+tests_unit_test_stream_return_path_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_stream_return_path_t_LDADD = $(stream_ldadd)
+endif
