@@ -48,8 +48,8 @@ struct stream_head_parser {
     size_t lists_count;
     struct stream_blocks lists[LAYOUTS_MAX];
 
-    struct stream_head head; /* the result */
-    uint8_t buf[STREAM_HEAD_LIST_BYTES_MAX];
+    struct stream_head head;                 /* the result */
+    uint8_t buf[STREAM_HEAD_LIST_BYTES_MAX]; /* last: not cleared by reset */
 };
 
 /* Ends the parsing as OPAQUE with a reason. */

@@ -439,7 +439,7 @@ void stream_head_reset(struct stream_head_parser *parser)
 {
     uint32_t host_page_size_bytes = parser->host_page_size_bytes;
 
-    memset(parser, 0, sizeof *parser);
+    memset(parser, 0, offsetof(struct stream_head_parser, buf));
     parser->host_page_size_bytes = host_page_size_bytes;
     parser->head.state = STREAM_HEAD_NEED_MORE;
     head_expect(parser, 1, take_first);

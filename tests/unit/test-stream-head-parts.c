@@ -99,6 +99,15 @@ static void unknown_configuration_is_opaque(void **state)
     add_be(&in, STREAM_HEAD_CAPABILITIES_MAX + 1, 4);
     check_opaque(&in, "17 capabilities, more than 16");
     in.len = start;
+    add_subsection(&in, "configuration/capabilities");
+    add_be(&in, 1, 4);
+    add_name(&in, "");
+    check_opaque(&in, "a capability has no name");
+    in.len = start;
+    add_subsection(&in, "configuration/target-page-bits");
+    add_be(&in, 32, 4);
+    check_opaque(&in, "target pages of 32 bits are impossible");
+    in.len = start;
     add_be(&in, 7, 1);
     check_opaque(&in, "record of type 0x7 before section \"ram\"");
     in.len = start;

@@ -146,7 +146,7 @@ static void single_bytes_are_enough(void **state)
         struct input in = load(recordings[i].name);
         size_t end = check(&in, recordings[i].expected);
 
-        for (size_t at = 0; at < in.len; at++) {
+        for (size_t at = 0; at < end + 16 && at < in.len; at++) {
             assert_int_equal(stream_head_state(parser) == STREAM_HEAD_NEED_MORE,
                              at < end);
             assert_int_equal(feed_copy(parser, &in, at, at + 1), at < end);
@@ -187,7 +187,7 @@ static void check_damaged(struct stream_head_parser *whole,
 
 static void damaged_recordings_end_in_a_state(void **state)
 {
-    static const uint8_t flips[] = {0x01, 0x04, 0x20, 0x80, 0xff};
+    static const uint8_t flips[] = {0x01, 0x20, 0xff};
     struct stream_head_parser *whole = stream_head_new(HOST_PAGE);
     struct stream_head_parser *single = stream_head_new(HOST_PAGE);
 
