@@ -158,6 +158,9 @@ static void commands_are_passed_or_refused(void **state)
     add_advise(&in, 0x1000, 0x1800);
     check_opaque(&in, "the target page size 0x1800 is impossible");
     in.len = start;
+    add_advise(&in, 0x200000, 0x200000);
+    check_opaque(&in, "the target page size 0x200000 is impossible");
+    in.len = start;
     for (int i = 0; i <= STREAM_HEAD_COMMANDS_MAX; i++) {
         add_command(&in, 1, 0);
     }
@@ -249,14 +252,25 @@ static void page_sizes_must_be_those_announced(void **state)
     add_end(&in);
     check_opaque(&in, "page sizes of the RAM blocks are 0x1000, "
                       "but 0x10000 was announced");
-    /* a size that was not announced is not taken for one */
-    begin_postcopy(&in, 0x201000);
-    add_ram(&in, 0x40001000);
-    add_block(&in, "a", 0x40000000);
-    add_be(&in, 0x40000000, 8);
-    add_block(&in, "b", 0x1000);
+    /* a summary with a bit that is like the end mark */
+    begin_postcopy(&in, 0x1010);
+    add_ram(&in, 0x1000);
+    add_block(&in, "a", 0x1000);
     add_end(&in);
-    check_opaque(&in, "RAM block 1 has no name");
+    check_opaque(&in, "page sizes of the RAM blocks are 0x1000, "
+                      "but 0x1010 was announced");
+    /* fields that are no page size: not announced, not a power of two, the
+     * host's (which has no field) */
+    static const uint64_t fields[] = {0x40000000, 0x300000, 0x1000};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        begin_postcopy(&in, 0x301000);
+        add_ram(&in, 0x40001000);
+        add_block(&in, "a", 0x40000000);
+        add_be(&in, fields[i], 8);
+        add_block(&in, "b", 0x1000);
+        add_end(&in);
+        check_opaque(&in, "RAM block 1 has no name");
+    }
     input_done(&in);
 }
 

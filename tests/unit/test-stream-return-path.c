@@ -376,6 +376,25 @@ static void reset_forgets_the_block(void **state)
     stream_return_path_free(NULL);
 }
 
+static void reset_forgets_a_bitmap(void **state)
+{
+    struct input in = {0};
+    struct listener listener;
+
+    listener_init(&listener);
+    add_message(&in, 5, 2);
+    add_name(&in, "a");
+    add_be(&in, 64, 8);
+    stream_return_path_feed(listener.parser, in.bytes, in.len);
+    listener_reset(&listener);
+    in.len = 0;
+    add_value(&in, 1, 0);
+    stream_return_path_feed(listener.parser, in.bytes, in.len);
+    assert_int_equal(listener_state(&listener), STREAM_RETURN_PATH_SHUT);
+    input_done(&in);
+    listener_done(&listener);
+}
+
 static void requests_are_counted_without_ops(void **state)
 {
     struct stream_return_path_parser *parser =
@@ -401,6 +420,7 @@ int main(void)
         cmocka_unit_test(impossible_requests_are_opaque),
         cmocka_unit_test(impossible_bitmaps_are_opaque),
         cmocka_unit_test(reset_forgets_the_block),
+        cmocka_unit_test(reset_forgets_a_bitmap),
         cmocka_unit_test(requests_are_counted_without_ops),
     };
 
