@@ -675,7 +675,7 @@ bool fake_qemu_run_until(struct loop *loop, const bool *done)
     bool over = false;
 
     loop_timer_init(&deadline, loop, set_cb, &over);
-    loop_timer_start(&deadline, 20 * MP_SECOND);
+    loop_timer_start(&deadline, 60 * MP_SECOND);
     while (!*done && !over) {
         event_base_loop(loop_base(loop), EVLOOP_ONCE);
     }

@@ -60,7 +60,8 @@ typedef void (*fake_qemu_command_fn)(void *arg, const char *command,
 void fake_qemu_watch(struct fake_qemu *fake, fake_qemu_command_fn fn,
                      void *arg);
 
-/* Runs the loop until *done, at most 20 s. Returns *done. */
+/* Runs the loop until *done, at most 60 s (valgrind, busy machines). Returns
+ * *done. */
 bool fake_qemu_run_until(struct loop *loop, const bool *done);
 
 /* Runs the loop for a while. */

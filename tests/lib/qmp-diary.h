@@ -12,7 +12,7 @@
 struct json_object;
 
 /* The deadline of calls that do not test deadlines. */
-#define DIARY_TIMEOUT (5 * MP_SECOND)
+#define DIARY_TIMEOUT (100 * MP_SECOND)
 
 struct diary {
     struct loop *loop;
