@@ -6,12 +6,13 @@
 
 #define RATE_PERIOD_RTTS 10
 #define RATE_PERIOD_MIN (100 * MP_MS)
+#define RATE_MAX 1e15 /* bytes per second; keeps the arithmetic in range */
 #define RTT_VALID (10 * MP_SECOND)
 /* A round trip this much above the smallest still confirms it. */
 #define RTT_CONFIRM_PERCENT 112
 #define DRAIN_MIN (10 * MP_MS)
 #define DRAIN_RTTS 3
-#define PROBES_IN_WINDOW 8
+#define PROBES_IN_WINDOW 10
 
 void window_init(struct window *w)
 {
@@ -24,6 +25,9 @@ void window_init(struct window *w)
 void window_set_gain(struct window *w, unsigned gain_percent,
                      uint64_t floor_bytes)
 {
+    if (gain_percent < w->gain_percent && w->rtt > 0) {
+        w->rtt_seen_at = w->delivered_at - RTT_VALID - 1; /* drain now */
+    }
     w->gain_percent = gain_percent;
     w->floor_bytes = floor_bytes;
 }
@@ -53,16 +57,23 @@ uint64_t window_bytes(const struct window *w)
 
 bool window_has_room(const struct window *w, uint64_t len_bytes)
 {
-    return w->in_flight == 0 || w->in_flight + len_bytes <= window_bytes(w);
+    uint64_t window = window_bytes(w);
+    if (w->in_flight == 0 || w->in_flight + len_bytes <= window) {
+        return true;
+    }
+    /* A window of few frames that is only ever filled to whole frames would
+     * measure less than it is and could not grow. */
+    return !w->draining && window > w->floor_bytes && w->in_flight < window;
 }
 
 bool window_wants_ack(const struct window *w, uint64_t len_bytes)
 {
-    return w->unflagged + len_bytes >= window_bytes(w) / PROBES_IN_WINDOW;
+    return w->probe_count == 0 ||
+           w->unflagged + len_bytes >= window_bytes(w) / PROBES_IN_WINDOW;
 }
 
-/* Starts a drain when the round trip was not confirmed for long, ends it in
- * time. */
+/* Starts a drain when the round trip was not confirmed for long; ends it with
+ * the first measurement, or in time without one. */
 static void update_drain(struct window *w, mp_time now)
 {
     if (w->rtt == 0) {
@@ -77,7 +88,7 @@ static void update_drain(struct window *w, mp_time now)
         w->drain_rtt = 0;
         return;
     }
-    if (w->draining && now >= w->drain_until) {
+    if (w->draining && (w->drain_rtt > 0 || now >= w->drain_until)) {
         mp_time most = 2 * w->rtt;
         w->draining = false;
         w->rtt_seen_at = now;
@@ -165,7 +176,8 @@ static void take_sample(struct window *w, const struct window_probe *p,
     if (span > 0) {
         double rate = (double)(w->delivered - p->delivered) *
                       (double)MP_SECOND / (double)span;
-        add_rate(w, (uint64_t)rate, p->idle_sender, now);
+        add_rate(w, rate < RATE_MAX ? (uint64_t)rate : (uint64_t)RATE_MAX,
+                 p->idle_sender, now);
     }
 }
 

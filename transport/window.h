@@ -8,7 +8,7 @@
  * largest of the last ten round trips (or 100 ms); the round trip is the
  * smallest of the last ten seconds, from a frame's sending to its
  * acknowledgement (before there is one, from PONGs). Both come from probes:
- * frames that ask for an acknowledgement (WIRE_FLAG_ACK), about eight in a
+ * frames that ask for an acknowledgement (WIRE_FLAG_ACK), about ten in a
  * window.
  *
  * Growing: where the window is what limits, a round trip delivers a window, so
@@ -73,12 +73,14 @@ struct window {
     mp_time pong_rtt; /* smallest of PONGs */
     bool draining;
     mp_time drain_until;
-    mp_time drain_rtt; /* smallest measured in this drain, 0: none */
+    mp_time drain_rtt; /* measured in this drain, 0: not yet */
 };
 
 void window_init(struct window *w);
 
-/* Gain and floor of a phase; takes effect at once. */
+/* Gain and floor of a phase; takes effect at once. A smaller gain also starts
+ * with a new measurement of the round trip: frames become smaller then, and the
+ * queue is to go. */
 void window_set_gain(struct window *w, unsigned gain_percent,
                      uint64_t floor_bytes);
 
@@ -86,11 +88,12 @@ void window_set_gain(struct window *w, unsigned gain_percent,
 uint64_t window_bytes(const struct window *w);
 
 /* Whether a frame of len_bytes may leave. One always may when nothing is in
- * flight. */
+ * flight; above the floor the last frame may stand out of the window. */
 bool window_has_room(const struct window *w, uint64_t len_bytes);
 
 /* Whether a frame of len_bytes that leaves now should ask for an
- * acknowledgement: an eighth of the window has gone since one did. */
+ * acknowledgement: none is under way that did, or a tenth of the window has
+ * gone since. */
 bool window_wants_ack(const struct window *w, uint64_t len_bytes);
 
 /* A frame of len_bytes left that ends at offset end of flow; flagged: it
