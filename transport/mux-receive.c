@@ -17,10 +17,9 @@ static int channel_error(const struct frame *f, struct error *err)
 static int wrong_lane(const struct mux_lane *lane, const struct frame *f,
                       enum wire_lane right, struct error *err)
 {
-    error_set(err, ERR_PROTOCOL, "%s on the %s lane, belongs on %s",
-              frame_type_name(f->type), frame_lane_name(lane->kind),
-              frame_lane_name(right));
-    return channel_error(f, err);
+    return error_set(err, ERR_PROTOCOL, "%s on the %s lane, belongs on %s",
+                     frame_type_name(f->type), frame_lane_name(lane->kind),
+                     frame_lane_name(right));
 }
 
 /* Telling the user. */
