@@ -71,11 +71,46 @@ static void encrypt_staged(struct lane *lane)
     }
 }
 
+size_t lane_room(const struct lane *lane)
+{
+    size_t used = outstanding_bytes(lane) + WIRE_HEADER_BYTES;
+
+    if (lane->stage != LANE_STAGE_READY || error_is_set(&lane->failure) ||
+        lane->turn_bytes >= LANE_TURN_BYTES || used >= lane->batch_bytes) {
+        return 0;
+    }
+    return lane->batch_bytes - used;
+}
+
+bool lane_has_room(const struct lane *lane)
+{
+    return lane_room(lane) >= lane->batch_bytes / 2;
+}
+
+/* Whoever may have seen no room is owed a call when there is some again. To be
+ * called wherever room can end (encrypting adds to what waits, too) or come
+ * back without an event. */
+static void note_room(struct lane *lane)
+{
+    bool is_over = lane->turn_bytes >= LANE_TURN_BYTES;
+
+    if (lane->stage != LANE_STAGE_READY) {
+        return;
+    }
+    if (lane_room(lane) == 0) {
+        lane->owes_room = true;
+    }
+    if (lane->owes_room && (is_over || lane_has_room(lane))) {
+        lane_kick(lane);
+    }
+}
+
 void lane_push(struct lane *lane)
 {
     lane->wants_flush = false;
     encrypt_staged(lane);
     lane_send_out(lane);
+    note_room(lane);
 }
 
 static void stage(struct lane *lane, const uint8_t *data, size_t len_bytes)
@@ -140,22 +175,6 @@ void lane_put_goaway(struct lane *lane, enum error_code code, const char *text)
     lane_push(lane);
 }
 
-size_t lane_room(const struct lane *lane)
-{
-    size_t used = outstanding_bytes(lane) + WIRE_HEADER_BYTES;
-
-    if (lane->stage != LANE_STAGE_READY || error_is_set(&lane->failure) ||
-        lane->turn_bytes >= LANE_TURN_BYTES || used >= lane->batch_bytes) {
-        return 0;
-    }
-    return lane->batch_bytes - used;
-}
-
-bool lane_has_room(const struct lane *lane)
-{
-    return lane_room(lane) >= lane->batch_bytes / 2;
-}
-
 /* Keeps to one batch and to the turn's budget. */
 static void after_add(struct lane *lane)
 {
@@ -165,12 +184,7 @@ static void after_add(struct lane *lane)
                lane->batch_bytes) {
         lane_push(lane);
     }
-    if (lane_room(lane) == 0) {
-        lane->owes_room = true;
-        if (lane->turn_bytes >= LANE_TURN_BYTES) {
-            lane_kick(lane);
-        }
-    }
+    note_room(lane);
 }
 
 void lane_send(struct lane *lane, const uint8_t header[WIRE_HEADER_BYTES],
@@ -214,11 +228,8 @@ void lane_set_batch(struct lane *lane, size_t batch_bytes)
     if (batch_bytes > BATCH_MAX_BYTES) {
         batch_bytes = BATCH_MAX_BYTES;
     }
-    bool grows = batch_bytes > lane->batch_bytes;
     lane->batch_bytes = batch_bytes;
-    if (grows && lane->loop && lane->owes_room) {
-        lane_kick(lane);
-    }
+    note_room(lane);
 }
 
 void lane_set_send_buffer(struct lane *lane, int size_bytes)

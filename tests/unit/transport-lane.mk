@@ -22,4 +22,10 @@ tests_unit_test_tls_t_SOURCES = tests/unit/test-tls.c \
 	tests/lib/pki.c tests/lib/pki.h
 tests_unit_test_tls_t_LDADD = $(transport_lane_ldadd)
 endif
+# Built by hand: make tests/bench/bench-lane
+EXTRA_PROGRAMS += tests/bench/bench-lane
+tests_bench_bench_lane_SOURCES = tests/bench/bench-lane.c \
+	tests/lib/lanes.c tests/lib/lanes.h tests/lib/pki.c tests/lib/pki.h
+tests_bench_bench_lane_LDADD = libmptransport.la libmputil.la $(SSL_LIBS) \
+	$(EVENT_LIBS)
 EXTRA_DIST += tests/fuzz/fuzz-hello.c
