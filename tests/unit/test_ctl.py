@@ -1,0 +1,645 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""migproxyctl against a fake daemon: an HTTP server on a unix socket."""
+import http.server
+import json
+import os
+import pty
+import select
+import signal
+import socketserver
+import subprocess
+import threading
+import time
+
+import pytest
+
+BUILD = os.environ.get("builddir", "build")
+CTL = os.path.join(BUILD, "migproxyctl")
+DEADLINE = 60  # of any call
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def address_string(self):
+        return "unix"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self):
+        size = int(self.headers.get("Content-Length", 0))
+        text = self.rfile.read(size).decode()
+        body = json.loads(text) if text else None
+        status, answer = self.server.api.take(self.command, self.path, body)
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = answer
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 50
+
+
+class Api:
+    """The fake daemon. follow: what GET of a migration answers, one after the
+    other; the last stays. answers: (method, path) -> (status, object)."""
+
+    def __init__(self, path):
+        self.path = path
+        self.requests = []
+        self.answers = {}
+        self.follow = []
+        self.on_cancel = None
+        self.server = None
+
+    def start(self):
+        self.server = Server(self.path, Handler)
+        self.server.api = self
+        threading.Thread(target=self.server.serve_forever,
+                         kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+        os.unlink(self.path)
+
+    def take(self, method, path, body):
+        self.requests.append((method, path, body))
+        if (method, path) in self.answers:
+            return self.answers[method, path]
+        if method == "POST" and path.endswith("/cancel") and self.on_cancel:
+            return self.on_cancel()
+        if method == "POST":
+            return 201, migration("preparing")
+        answer = self.follow.pop(0) if len(self.follow) > 1 else self.follow[0]
+        return answer if isinstance(answer, tuple) else (200, answer)
+
+    def paths(self, method="POST"):
+        return [path for m, path, _ in self.requests if m == method]
+
+
+def migration(state, result=None, **members):
+    return {"id": "m1", "vm": "vm1", "role": "source", "peer": "b",
+            "state": state, "result": result, "refused": False,
+            "guest_is_on": "source", "error": None, "advice": None, **members}
+
+
+def precopy(percent, **progress):
+    return migration("precopy", progress={
+        "percent": percent, "rate_bytes_per_second": 118200000,
+        "dirty_rate_bytes_per_second": 12300000, "eta_seconds": 3.2,
+        "converging": True, **progress})
+
+
+DONE = migration(
+    "completed", "completed", guest_is_on="destination", elapsed_ms=12300,
+    mode="precopy", preempt=False,
+    downtime={"blackout_us": 14200, "uncertainty_us": 300},
+    totals={"wire_sent_bytes": 1 << 30, "wire_received_bytes": 4096,
+            "page_requests": 0, "precopy_bytes": 1 << 30, "postcopy_bytes": 0},
+    path={"rtt_us": 250, "window_bytes": 65536,
+          "rate_bytes_per_second": 125000000},
+    started_at="2026-11-30T17:51:05.123456Z", stream="ram")
+FAILED = migration("failed", "failed", error={
+    "class": "link-lost", "message": "the link broke", "side": "source"},
+    advice="look at the network")
+
+
+@pytest.fixture
+def api(tmp_path):
+    fake = Api(str(tmp_path / "s"))
+    fake.start()
+    yield fake
+    if fake.server:
+        fake.stop()
+
+
+class Result:
+    def __init__(self, done):
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+
+def run(*args, env=None):
+    done = subprocess.run([CTL, *args], capture_output=True, text=True,
+                          timeout=DEADLINE, stdin=subprocess.DEVNULL,
+                          env={**os.environ, **(env or {})})
+    return Result(done)
+
+
+def ctl(api, *args):
+    return run("--api", api.path, *args)
+
+
+MIGRATE = ("migrate", "--vm", "vm1", "--to", "b")
+
+
+# ---- the command line ----
+
+COMMANDS = ["migrate", "list", "show", "cancel", "postcopy", "peers", "host"]
+
+
+def test_help_names_each_command_and_option():
+    r = run("--help")
+    assert r.status == 0 and r.err == ""
+    for command in COMMANDS:
+        assert f"\n  {command} " in r.out
+    assert "--api PATH" in r.out and "MIGPROXY_API" in r.out
+    assert run("-h").out == r.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(command):
+    r = run(command, "--help")
+    assert r.status == 0 and r.err == ""
+    assert r.out.startswith(f"Usage: migproxyctl {command} ")
+    assert max(map(len, r.out.splitlines())) <= 80
+    assert run("--help").out != r.out
+
+
+def test_help_of_migrate_has_options_and_exit_statuses():
+    out = run("migrate", "-h").out
+    for option in ("vm NAME", "to PEER", "qmp PATH", "dest-qmp PATH", "mode MODE",
+                   "preempt WHEN", "multifd N", "postcopy-after S",
+                   "bandwidth RATE", "max-downtime MS", "timeout S",
+                   "on-timeout WHAT"):
+        assert f"--{option} " in out
+    for status in "012345":
+        assert f"\n  {status}  " in out
+
+
+def test_version():
+    r = run("--version")
+    assert r.status == 0 and r.out.startswith("migproxyctl ")
+
+
+@pytest.mark.parametrize("args, message", [
+    ([], "no command"),
+    (["frob"], 'unknown command "frob"'),
+    (["--frob", "list"], 'unknown option "--frob"'),
+    (["list", "--frob"], 'unknown option "--frob"'),
+    (["list", "--vm", "x"], 'unknown option "--vm"'),
+    (["--api"], 'this option needs a value: "--api"'),
+    (["show"], "the migration's ID is missing"),
+    (["show", "a", "b"], 'unexpected argument "b"'),
+    (["list", "a"], 'unexpected argument "a"'),
+    (["migrate", "--to", "b"], "--vm NAME is missing"),
+    (["migrate", "--vm", "a"], "--to PEER is missing"),
+    ([*MIGRATE, "--bandwidth", "0"], "--bandwidth: "),
+    ([*MIGRATE, "--bandwidth", "fast"], "--bandwidth: "),
+    ([*MIGRATE, "--multifd", "-1"], "--multifd: "),
+    ([*MIGRATE, "--max-downtime", "1.5"], "--max-downtime: "),
+    ([*MIGRATE, "--timeout", "soon"], "--timeout: "),
+    ([*MIGRATE, "--postcopy-after", ""], "--postcopy-after: "),
+])
+def test_wrong_usage_ends_with_2_and_names_what_is_wrong(api, args, message):
+    r = run(*args, env={"MIGPROXY_API": api.path})
+    assert r.status == 2
+    assert r.out == ""
+    assert r.err.startswith("migproxyctl: ") and message in r.err
+    assert api.requests == []
+
+
+def test_the_api_comes_from_option_then_environment(api, tmp_path):
+    api.answers["GET", "/v1/migrations"] = 200, {"migrations": []}
+    nobody = str(tmp_path / "nobody")
+    assert run("list", env={"MIGPROXY_API": api.path}).status == 0
+    assert run("list", env={"MIGPROXY_API": nobody}).status == 1
+    env = {"MIGPROXY_API": nobody}
+    assert run("list", "--api", api.path, env=env).status == 0
+    assert run(f"--api={api.path}", "list", env=env).status == 0
+    assert len(api.requests) == 3
+
+
+def test_a_proxy_of_the_environment_is_not_used(api):
+    api.answers["GET", "/v1/migrations"] = 200, {"migrations": []}
+    env = {"http_proxy": "http://127.0.0.1:1", "all_proxy": "http://127.0.0.1:1"}
+    assert run("list", "--api", api.path, env=env).status == 0
+
+
+# ---- the request ----
+
+def test_options_become_members(api):
+    api.follow = [DONE]
+    r = ctl(api, "migrate", "--vm", "g 1", "--to", "b", "--qmp", "/q/a",
+            "--dest-qmp", "/q/b", "--mode", "postcopy", "--preempt", "on",
+            "--multifd", "4", "--postcopy-after", "1.5", "--bandwidth",
+            "100MiB/s", "--max-downtime", "250", "--timeout", "5min",
+            "--on-timeout", "pause")
+    assert r.status == 0
+    method, path, body = api.requests[0]
+    assert (method, path) == ("POST", "/v1/migrations")
+    made = body.pop("id")
+    assert len(made) == 13 and made.isalnum()
+    assert body == {
+        "vm": "g 1", "to": "b", "qmp": "/q/a", "dest_qmp": "/q/b",
+        "mode": "postcopy", "preempt": "on", "multifd_channels": 4,
+        "postcopy_after_seconds": 1.5,
+        "bandwidth_bytes_per_second": 100 << 20, "max_downtime_ms": 250,
+        "timeout_seconds": 300, "on_timeout": "pause"}
+    assert api.requests[1][:2] == ("GET", "/v1/migrations/" + made)
+
+
+def test_only_what_was_said_is_sent(api):
+    api.follow = [DONE]
+    ctl(api, *MIGRATE, "--bandwidth", "unlimited")
+    body = api.requests[0][2]
+    assert set(body) == {"id", "vm", "to", "bandwidth_bytes_per_second"}
+    assert body["bandwidth_bytes_per_second"] == "unlimited"
+
+
+# ---- the exit status of migrate ----
+
+@pytest.mark.parametrize("last, status", [
+    (DONE, 0),
+    (migration("failed", "failed", refused=True), 3),
+    (FAILED, 4),
+    (migration("cancelled", "cancelled"), 4),
+    (migration("failed", "failed", guest_is_on="unknown"), 5),
+    (migration("failed", "failed", guest_is_on="destination"), 5),
+    (migration("attention", "attention"), 5),
+    ({"state": "completed"}, 0),
+    ({"state": "failed"}, 5),
+    ({"result": "failed", "guest_is_on": "source"}, 4),
+])
+@pytest.mark.parametrize("json_only", [False, True])
+def test_the_exit_status_tells_the_outcome(api, last, status, json_only):
+    api.follow = [precopy(50.0), last]
+    r = ctl(api, *MIGRATE, *(["--json"] if json_only else []))
+    assert r.status == status
+    if json_only:
+        assert r.err == ""
+        assert json.loads(r.out) == last
+
+
+@pytest.mark.parametrize("answer, status", [
+    (400, 2), (409, 3), (422, 3), (403, 3), (429, 3), (500, 1), (503, 1)])
+def test_a_request_that_is_refused(api, answer, status):
+    error = {"error": {"class": "conflict", "message": "m0 of vm1 runs",
+                       "side": "source"}}
+    api.answers["POST", "/v1/migrations"] = answer, error
+    r = ctl(api, *MIGRATE)
+    assert r.status == status and r.out == ""
+    assert r.err == (f"migproxyctl: m0 of vm1 runs (conflict, HTTP status "
+                     f"{answer})\n")
+    r = ctl(api, *MIGRATE, "--json")
+    assert r.status == status and json.loads(r.out) == error
+
+
+def test_no_daemon(tmp_path):
+    r = run("--api", str(tmp_path / "s"), *MIGRATE)
+    assert r.status == 1 and r.out == ""
+    assert r.err == (f"migproxyctl: no daemon answers at {tmp_path}/s: No such "
+                     "file or directory (peer-unreachable)\n")
+    r = run("--api", str(tmp_path / "s"), "list", "--json")
+    assert r.status == 1
+    assert json.loads(r.out)["error"]["class"] == "peer-unreachable"
+
+
+@pytest.mark.parametrize("answer", [b"", b"<html>", b"[]", b"null", b"{\"a\":"])
+def test_something_else_answers(api, answer):
+    api.answers["GET", "/v1/host"] = 200, answer
+    r = ctl(api, "host")
+    assert r.status == 1
+    assert "is no migproxy API" in r.err
+
+
+def test_a_lost_answer_says_how_to_find_out(api, monkeypatch):
+    def drop(method, path, body):
+        api.requests.append((method, path, body))
+        raise ConnectionAbortedError
+    api.take = drop
+    monkeypatch.setattr(Server, "handle_error", lambda *args: None)
+    r = ctl(api, *MIGRATE)
+    assert r.status == 1
+    made = api.requests[0][2]["id"]
+    assert f"migproxyctl show {made} tells" in r.err
+
+
+# ---- progress ----
+
+def test_progress_on_a_pipe_is_a_line_at_each_change(api):
+    api.follow = [migration("preparing"), precopy(10), precopy(42.12),
+                  migration("switchover"), DONE]
+    r = ctl(api, *MIGRATE)
+    lines = r.err.splitlines()
+    assert lines[0].startswith("Migration m") and lines[0].endswith(" of vm1 to b")
+    assert lines[1:] == [
+        "preparing",
+        "precopy  10.0 %, 118.2 MB/s, dirty 12.3 MB/s, ETA 3 s", "switchover"]
+    assert "\r" not in r.err and "\033" not in r.err
+
+
+def test_progress_on_a_pipe_is_a_line_a_second_at_most(api):
+    api.follow = [precopy(i) for i in range(13)] + [DONE]
+    lines = ctl(api, *MIGRATE).err.splitlines()[1:]
+    # 13 rounds take 2.4 s or, on a busy machine, longer
+    assert 3 <= len(lines) <= 6
+    assert len(lines) == len(set(lines))
+
+
+@pytest.mark.parametrize("progress, text", [
+    ({"converging": False}, "dirty 12.3 MB/s, not converging"),
+    ({"eta_seconds": None}, "dirty 12.3 MB/s"),
+    ({"eta_seconds": 125}, "dirty 12.3 MB/s, ETA 2 min 5 s"),
+    ({"dirty_rate_bytes_per_second": None}, "118.2 MB/s, ETA 3 s"),
+])
+def test_the_outlook(api, progress, text):
+    api.follow = [precopy(1, **progress), DONE]
+    assert ctl(api, *MIGRATE).err.splitlines()[1].endswith(text)
+
+
+class Terminal:
+    """migproxyctl with a terminal as standard error (and input)."""
+
+    def __init__(self, api, *args):
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [CTL, "--api", api.path, *args], stdin=slave, stderr=slave,
+            stdout=subprocess.PIPE, text=True, start_new_session=True)
+        os.close(slave)
+        self.text = ""
+
+    def read_until(self, word):
+        end = time.monotonic() + DEADLINE
+        while word is None or word not in self.text:
+            assert time.monotonic() < end, self.text
+            if not select.select([self.master], [], [], 1)[0]:
+                continue
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:  # the other end is closed
+                break
+            self.text += data.decode()
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def wait(self):
+        self.read_until(None)
+        out, _ = self.process.communicate(timeout=DEADLINE)
+        os.close(self.master)
+        return self.process.returncode, out
+
+
+def test_progress_on_a_terminal_is_one_line(api):
+    api.follow = [precopy(10), precopy(20), precopy(30, eta_seconds=None), DONE]
+    terminal = Terminal(api, *MIGRATE)
+    status, out = terminal.wait()
+    assert status == 0 and out.startswith("Migration m1 of vm1 to b: completed\n")
+    lines = terminal.text.split("\n")
+    assert len(lines) == 2
+    parts = lines[1].split("\r")
+    assert parts[1] == "precopy  10.0 %, 118.2 MB/s, dirty 12.3 MB/s, ETA 3 s\033[K"
+    assert parts[2].startswith("precopy  20.0 %")
+    assert parts[3] == "precopy  30.0 %, 118.2 MB/s, dirty 12.3 MB/s\033[K"
+    assert parts[4] == "\033[K"
+
+
+# ---- Ctrl-C ----
+
+def test_the_first_interrupt_cancels_and_waits(api):
+    def cancel():
+        api.follow = [migration("cancelling"), migration("cancelled", "cancelled")]
+        return 200, migration("cancelling")
+    api.follow = [precopy(10)]
+    api.on_cancel = cancel
+    terminal = Terminal(api, *MIGRATE)
+    terminal.read_until("10.0 %")
+    terminal.interrupt()
+    status, out = terminal.wait()
+    assert status == 4
+    assert "Asked the daemon to cancel, waiting for the outcome" in terminal.text
+    assert "Migration m1 of vm1 to b: cancelled\n" in out
+    made = api.requests[0][2]["id"]
+    assert api.paths() == ["/v1/migrations", f"/v1/migrations/{made}/cancel"]
+
+
+def test_the_second_interrupt_leaves(api):
+    api.follow = [precopy(10)]
+    api.on_cancel = lambda: (200, migration("cancelling"))
+    terminal = Terminal(api, *MIGRATE)
+    terminal.read_until("10.0 %")
+    terminal.interrupt()
+    terminal.read_until("Asked the daemon")
+    terminal.interrupt()
+    status, out = terminal.wait()
+    assert status == 1 and out == ""
+    made = api.requests[0][2]["id"]
+    assert f"the migration goes on, see migproxyctl show {made}" in terminal.text
+    assert len(api.paths()) == 2  # no second cancel
+
+
+def test_a_cancel_that_comes_too_late_is_told(api):
+    def cancel():
+        api.follow = [migration("postcopy"), DONE]
+        return 409, {"error": {"class": "too-late", "side": "source",
+                               "message": "the guest runs on b"}}
+    api.follow = [precopy(10)]
+    api.on_cancel = cancel
+    terminal = Terminal(api, *MIGRATE)
+    terminal.read_until("10.0 %")
+    terminal.interrupt()
+    status, _ = terminal.wait()
+    assert status == 0
+    assert "It cannot be cancelled: the guest runs on b. Still" in terminal.text
+    assert len(api.paths()) == 2
+
+
+def test_interrupts_with_json_print_one_object(api):
+    last = migration("cancelled", "cancelled")
+
+    def cancel():
+        api.follow = [last]
+        return 200, migration("cancelling")
+    api.follow = [precopy(10)]
+    api.on_cancel = cancel
+    process = subprocess.Popen([CTL, "--api", api.path, *MIGRATE, "--json"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    end = time.monotonic() + DEADLINE
+    while len(api.requests) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 4 and err == ""
+    assert json.loads(out) == last
+
+
+# ---- a daemon that goes away ----
+
+def test_a_daemon_that_restarts_is_found_again(api):
+    api.follow = [precopy(10)]
+    terminal = Terminal(api, *MIGRATE)
+    terminal.read_until("10.0 %")
+    api.take = lambda *args: (503, {"error": {}})
+    terminal.read_until("trying for 10 s")
+    api.stop()
+    del api.take
+    api.follow = [DONE]
+    time.sleep(0.5)
+    api.start()
+    assert terminal.wait()[0] == 0
+
+
+def test_a_daemon_that_stays_away_ends_it(api):
+    api.follow = [precopy(10), (503, {"error": {}})]
+    begin = time.monotonic()
+    r = ctl(api, *MIGRATE)
+    assert 9 < time.monotonic() - begin < 30
+    assert r.status == 1
+    assert "may go on, but nobody can be asked: " in r.err
+
+
+def test_a_migration_that_is_forgotten(api):
+    api.follow = [precopy(10), (404, {"error": {
+        "class": "not-found", "message": "no migration m1", "side": "local"}})]
+    r = ctl(api, *MIGRATE)
+    assert r.status == 1
+    assert "no migration m1 (not-found, HTTP status 404)" in r.err
+
+
+# ---- what people read ----
+
+def test_the_report_of_a_success(api):
+    api.follow = [DONE]
+    assert ctl(api, *MIGRATE).out == """\
+Migration m1 of vm1 to b: completed
+  guest is on     destination host
+  mode            precopy
+  time            12.3 s
+  blackout        14.2 ms, give or take 300 us
+  memory          1 GiB in precopy, 0 B in postcopy
+  on the wire     1 GiB sent, 4 KiB received
+  path            round trip 250 us, rate 125 MB/s, window 64 KiB
+  stream          ram
+"""
+
+
+def test_the_report_of_a_failure(api):
+    api.follow = [FAILED]
+    assert ctl(api, *MIGRATE).out == """\
+Migration m1 of vm1 to b: failed
+  error           the link broke (link-lost, source)
+  advice          look at the network
+  guest is on     source host
+"""
+
+
+@pytest.mark.parametrize("last, head", [
+    (migration("failed", "failed", refused=True), "to b: refused by preflight"),
+    (migration("attention", "attention"), "to b: needs attention"),
+    (migration("completed", "completed", role="destination"), "from b: completed"),
+    ({}, "Migration ? of ? to ?: unknown"),
+])
+def test_the_head_of_a_report(api, last, head):
+    api.answers["GET", "/v1/migrations/m1"] = 200, last
+    assert ctl(api, "show", "m1").out.splitlines()[0].endswith(head)
+
+
+def test_texts_cannot_steer_the_terminal(api):
+    api.follow = [migration("failed", "failed", advice="a\x1b[2Jb\x07\u009bc\x7fd")]
+    out = ctl(api, *MIGRATE).out
+    assert "a?[2Jb?" in out and "\x1b" not in out and "\u009b" not in out
+
+
+def test_wrong_types_do_no_harm(api):
+    bad = {"id": 5, "state": ["x"], "progress": 7, "error": "x", "path": [],
+           "totals": {"precopy_bytes": -1, "wire_sent_bytes": "1"},
+           "result": {}, "downtime": {"blackout_us": 1e30}}
+    api.answers["GET", "/v1/migrations/m1"] = 200, bad
+    api.answers["GET", "/v1/migrations"] = 200, {"migrations": [bad, None, 3]}
+    api.answers["GET", "/v1/peers"] = 200, {"peers": "none"}
+    assert ctl(api, "show", "m1").status == 0
+    assert ctl(api, "list").status == 0
+    assert ctl(api, "peers").status == 0
+
+
+def test_list_is_a_table(api):
+    started = time.strftime("%Y-%m-%dT%H:%M:%S.123456Z",
+                            time.gmtime(time.time() - 3600))
+    api.answers["GET", "/v1/migrations"] = 200, {"migrations": [
+        {**precopy(42.1), "id": "long-id-of-one", "started_at": started},
+        {"id": "m2", "vm": "x", "role": "destination", "peer": "c",
+         "state": "completed", "started_at": "yesterday"}]}
+    lines = ctl(api, "list").out.splitlines()
+    assert lines[0] == ("ID              VM   ROLE         PEER  STATE      "
+                        "PERCENT  AGE")
+    assert lines[1].startswith("long-id-of-one  vm1  source       b     "
+                               "precopy    42.1 %   1 h")
+    assert lines[2] == ("m2              x    destination  c     completed  "
+                        "-        -")
+    assert len(lines) == 3
+
+
+def test_an_empty_list_is_a_head(api):
+    api.answers["GET", "/v1/migrations"] = 200, {"migrations": []}
+    assert ctl(api, "list").out == "ID  VM  ROLE  PEER  STATE  PERCENT  AGE\n"
+
+
+def test_peers_is_a_table(api):
+    api.answers["GET", "/v1/peers"] = 200, {"peers": [
+        {"name": "b", "address": "b:16515", "identity": "b.example",
+         "allow": ["send", "receive"], "connected": True, "rtt_us": 250,
+         "version": "0.1.0", "error": None},
+        {"name": "c", "address": "c", "identity": "c", "allow": [],
+         "connected": False, "rtt_us": None, "version": None,
+         "error": {"class": "tls", "message": "expired", "side": "source"}}]}
+    assert ctl(api, "peers").out == """\
+NAME  ADDRESS  IDENTITY   ALLOW         VERSION  RTT     LINK
+b     b:16515  b.example  send,receive  0.1.0    250 us  connected
+c     c        c          -             -        -       expired
+"""
+
+
+def test_host_shows_all_members(api):
+    api.answers["GET", "/v1/host"] = 200, {
+        "name": "a", "version": "0.1.0", "limits": {"sessions": 16}}
+    assert [line.split() for line in ctl(api, "host").out.splitlines()] == [
+        ["name", "a"], ["version", "0.1.0"], ["limits.sessions", "16"]]
+
+
+@pytest.mark.parametrize("command", ["cancel", "postcopy"])
+def test_orders_say_the_state(api, command):
+    path = f"/v1/migrations/m1/{command}"
+    api.answers["POST", path] = 200, migration("cancelling")
+    r = ctl(api, command, "m1")
+    assert (r.status, r.out) == (0, "Migration m1: cancelling\n")
+    api.answers["POST", path] = 409, {"error": {
+        "class": "too-late", "message": "it is over", "side": "source"}}
+    r = ctl(api, command, "m1")
+    assert r.status == 1 and "it is over (too-late, HTTP status 409)" in r.err
+
+
+@pytest.mark.parametrize("args, path, answer", [
+    (["list"], "/v1/migrations", {"migrations": []}),
+    (["show", "m1"], "/v1/migrations/m1", DONE),
+    (["peers"], "/v1/peers", {"peers": []}),
+    (["host"], "/v1/host", {"name": "a/b"}),
+])
+def test_json_is_what_the_daemon_said(api, args, path, answer):
+    api.answers["GET", path] = 200, answer
+    r = ctl(api, *args, "--json")
+    assert r.status == 0 and r.err == "" and json.loads(r.out) == answer
+    assert r.out.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a?b", "ä", "x" * 65])
+def test_what_is_no_id_is_not_sent(api, name):
+    r = ctl(api, "show", name)
+    assert r.status == 1 and "is no id of a migration" in r.err
+    assert api.requests == []
+
+
+def test_a_full_disk_is_an_error(api):
+    api.answers["GET", "/v1/host"] = 200, {"name": "a"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([CTL, "--api", api.path, "host"], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=DEADLINE)
+    assert done.returncode == 1 and "No space left" in done.stderr

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The commands of migproxyctl that ask once and print the answer. */
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "qmp/json-value.h"
+#include "tools/ctl-output.h"
+#include "tools/ctl-report.h"
+#include "tools/ctl.h"
+#include "util/cleanup.h"
+#include "util/clock.h"
+#include "util/parse.h"
+
+#define FORMAT_SIZE 32 /* for parse_format_*() */
+
+static void put_object(struct json_object **object)
+{
+    json_object_put(*object);
+}
+
+/* Asks. NULL when an error was printed. */
+static struct json_object *ask(const struct ctl_call *call, const char *method,
+                               const char *path)
+{
+    struct error err = ERROR_INIT;
+    CLEANUP(put_object) struct json_object *answer = NULL;
+    int status =
+        ctl_http_request(call->http, method, path, NULL, &answer, &err);
+
+    if (status < 0) {
+        ctl_output_error(&err, call->json);
+        return NULL;
+    }
+    if (status != 200) {
+        ctl_output_refusal(status, answer, call->json);
+        return NULL;
+    }
+    return steal_ptr(&answer);
+}
+
+/* The same about the migration that the call names. verb NULL: shows it. */
+static struct json_object *ask_of_id(const struct ctl_call *call,
+                                     const char *verb)
+{
+    char path[128];
+
+    /* nothing that could change the path's meaning; the daemon's own rule */
+    if (!*call->id || strlen(call->id) > 64 ||
+        call->id[strspn(call->id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
+                                  "qrstuvwxyz0123456789._-")]) {
+        struct error err = ERROR_INIT;
+        error_set(&err, ERR_NOT_FOUND, "\"%.80s\" is no id of a migration",
+                  call->id);
+        ctl_output_error(&err, call->json);
+        return NULL;
+    }
+    snprintf(path, sizeof(path), "/v1/migrations/%s%s%s", call->id,
+             verb ? "/" : "", verb ? verb : "");
+    return ask(call, verb ? "POST" : "GET", path);
+}
+
+/* ---- tables ---- */
+
+/* A cell's text, the table's to free; "-" where there is nothing. */
+static char *make_cell(const char *text)
+{
+    char *cell = strdup(text ? text : "-");
+    if (!cell) {
+        abort(); /* a few bytes: nothing useful can be done without them */
+    }
+    return cell;
+}
+
+static char *text_cell(struct json_object *object, const char *name)
+{
+    const char *text = NULL;
+    json_value_text(object, name, &text);
+    return make_cell(text);
+}
+
+static char *percent_cell(struct json_object *migration)
+{
+    struct json_object *progress = NULL;
+    double percent;
+    char text[FORMAT_SIZE];
+
+    if (!json_value_object(migration, "progress", &progress) ||
+        !json_value_double(progress, "percent", &percent)) {
+        return make_cell(NULL);
+    }
+    snprintf(text, sizeof(text), "%.1f %%", percent);
+    return make_cell(text);
+}
+
+static char *age_cell(struct json_object *migration)
+{
+    const char *started_at = NULL;
+    int64_t started;
+    char text[FORMAT_SIZE];
+
+    if (!json_value_text(migration, "started_at", &started_at) ||
+        !ctl_report_parse_time(started_at, &started)) {
+        return make_cell(NULL);
+    }
+    int64_t age = clock_wall_us() / 1000000 - started;
+    return make_cell(parse_format_duration((age > 0 ? age : 0) * MP_SECOND,
+                                           text, sizeof(text)));
+}
+
+static void fill_migration(struct json_object *migration, char **cells)
+{
+    cells[0] = text_cell(migration, "id");
+    cells[1] = text_cell(migration, "vm");
+    cells[2] = text_cell(migration, "role");
+    cells[3] = text_cell(migration, "peer");
+    cells[4] = text_cell(migration, "state");
+    cells[5] = percent_cell(migration);
+    cells[6] = age_cell(migration);
+}
+
+static char *allow_cell(struct json_object *peer)
+{
+    struct json_object *allow = NULL;
+    char text[200] = "";
+
+    json_value_array(peer, "allow", &allow);
+    for (size_t i = 0; allow && i < json_object_array_length(allow); i++) {
+        struct json_object *word = json_object_array_get_idx(allow, i);
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof(text) - used, "%s%s", used ? "," : "",
+                 json_object_is_type(word, json_type_string)
+                     ? json_object_get_string(word)
+                     : "?");
+    }
+    return make_cell(text[0] ? text : NULL);
+}
+
+static char *rtt_cell(struct json_object *peer)
+{
+    uint64_t rtt_us;
+    char text[FORMAT_SIZE];
+
+    if (!json_value_uint(peer, "rtt_us", &rtt_us)) {
+        return make_cell(NULL);
+    }
+    return make_cell(
+        parse_format_duration((mp_time)rtt_us * MP_US, text, sizeof(text)));
+}
+
+/* Connected, and why not. */
+static char *link_cell(struct json_object *peer)
+{
+    struct json_object *error = NULL;
+    const char *message = NULL;
+    bool is_connected = false;
+
+    if (json_value_object(peer, "error", &error) &&
+        json_value_text(error, "message", &message)) {
+        return make_cell(message);
+    }
+    json_value_bool(peer, "connected", &is_connected);
+    return make_cell(is_connected ? "connected" : "not connected");
+}
+
+static void fill_peer(struct json_object *peer, char **cells)
+{
+    cells[0] = text_cell(peer, "name");
+    cells[1] = text_cell(peer, "address");
+    cells[2] = text_cell(peer, "identity");
+    cells[3] = allow_cell(peer);
+    cells[4] = text_cell(peer, "version");
+    cells[5] = rtt_cell(peer);
+    cells[6] = link_cell(peer);
+}
+
+#define COLUMNS 7
+
+static void print_rows(struct json_object *array, const char *const *titles,
+                       void (*fill)(struct json_object *row, char **cells))
+{
+    size_t rows = array ? json_object_array_length(array) : 0;
+    char **cells = calloc(rows ? rows * COLUMNS : 1, sizeof(*cells));
+
+    if (!cells) {
+        abort();
+    }
+    for (size_t i = 0; i < rows; i++) {
+        fill(json_object_array_get_idx(array, i), cells + i * COLUMNS);
+    }
+    ctl_output_table(titles, COLUMNS, cells, rows);
+    for (size_t i = 0; i < rows * COLUMNS; i++) {
+        free(cells[i]);
+    }
+    free(cells);
+}
+
+/* Asks for a list and prints it as a table, or with --json as it came. */
+static int print_list(const struct ctl_call *call, const char *path,
+                      const char *member, const char *const *titles,
+                      void (*fill)(struct json_object *row, char **cells))
+{
+    CLEANUP(put_object) struct json_object *answer = ask(call, "GET", path);
+    struct json_object *array = NULL;
+
+    if (!answer) {
+        return CTL_EXIT_FAILURE;
+    }
+    if (call->json) {
+        ctl_output_json(answer);
+    } else {
+        json_value_array(answer, member, &array);
+        print_rows(array, titles, fill);
+    }
+    return CTL_EXIT_DONE;
+}
+
+int ctl_list(const struct ctl_call *call)
+{
+    static const char *const titles[COLUMNS] = {
+        "ID", "VM", "ROLE", "PEER", "STATE", "PERCENT", "AGE"};
+    return print_list(call, "/v1/migrations", "migrations", titles,
+                      fill_migration);
+}
+
+int ctl_peers(const struct ctl_call *call)
+{
+    static const char *const titles[COLUMNS] = {
+        "NAME", "ADDRESS", "IDENTITY", "ALLOW", "VERSION", "RTT", "LINK"};
+    return print_list(call, "/v1/peers", "peers", titles, fill_peer);
+}
+
+/* ---- one object ---- */
+
+int ctl_show(const struct ctl_call *call)
+{
+    CLEANUP(put_object) struct json_object *answer = ask_of_id(call, NULL);
+
+    if (!answer) {
+        return CTL_EXIT_FAILURE;
+    }
+    if (call->json) {
+        ctl_output_json(answer);
+    } else {
+        ctl_report_print(answer);
+    }
+    return CTL_EXIT_DONE;
+}
+
+static int order(const struct ctl_call *call, const char *verb)
+{
+    CLEANUP(put_object) struct json_object *answer = ask_of_id(call, verb);
+
+    if (!answer) {
+        return CTL_EXIT_FAILURE;
+    }
+    if (call->json) {
+        ctl_output_json(answer);
+    } else {
+        ctl_output_print(stdout, "Migration %s: %s\n", call->id,
+                         ctl_report_state(answer));
+    }
+    return CTL_EXIT_DONE;
+}
+
+int ctl_cancel(const struct ctl_call *call)
+{
+    return order(call, "cancel");
+}
+
+int ctl_postcopy(const struct ctl_call *call)
+{
+    return order(call, "postcopy");
+}
+
+/* Members and those of objects inside, "limits.sessions  16". */
+static void print_members(struct json_object *object, const char *prefix)
+{
+    char path[128];
+
+    json_object_object_foreach(object, name, value)
+    {
+        snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "",
+                 name);
+        if (json_object_is_type(value, json_type_object)) {
+            print_members(value, path);
+        } else {
+            ctl_output_print(stdout, "%-30s %s\n", path,
+                             value ? json_object_get_string(value) : "-");
+        }
+    }
+}
+
+int ctl_host(const struct ctl_call *call)
+{
+    CLEANUP(put_object)
+    struct json_object *answer = ask(call, "GET", "/v1/host");
+
+    if (!answer) {
+        return CTL_EXIT_FAILURE;
+    }
+    if (call->json) {
+        ctl_output_json(answer);
+    } else {
+        print_members(answer, "");
+    }
+    return CTL_EXIT_DONE;
+}

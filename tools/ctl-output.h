@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What migproxyctl prints. Texts come from daemons, peers and QEMU, so control
+ * characters, which could steer a terminal, are printed as "?". */
+#ifndef TOOLS_CTL_OUTPUT_H
+#define TOOLS_CTL_OUTPUT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "util/error.h"
+
+struct json_object;
+
+/* Replaces control characters except line ends in place. */
+void ctl_output_clean(char *text);
+
+/* As fprintf(), cleaned. */
+void ctl_output_print(FILE *file, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* One line of JSON on stdout. */
+void ctl_output_json(struct json_object *object);
+
+/* "migproxyctl: MESSAGE (CLASS)" on stderr; with json the error as an object on
+ * stdout too: there is always one. */
+void ctl_output_error(const struct error *err, bool json);
+
+/* The same for an answer that is an error ({"error":{...}}). */
+void ctl_output_refusal(int status, struct json_object *answer, bool json);
+
+/* Rows of cells (texts, owned by the caller) in columns as wide as need be. */
+void ctl_output_table(const char *const *titles, size_t columns,
+                      char *const *cells, size_t rows);
+
+#endif
