@@ -63,7 +63,8 @@ struct carrier_params {
     unsigned multifd; /* channels, 0: off */
     uint64_t switchover_buffer_bytes;
     mp_time ping_interval;               /* both lanes, all the time */
-    uint64_t bandwidth_bytes_per_second; /* cap on bulk, PARSE_UNLIMITED */
+    uint64_t bandwidth_bytes_per_second; /* cap on bulk outside the
+                                          * switchover, PARSE_UNLIMITED */
 };
 
 /* NULL and *err on failure. */
@@ -92,13 +93,18 @@ void carrier_set_target(struct carrier *carrier, const char *path,
                         char *const *dirs, size_t dir_count,
                         mp_time connect_timeout);
 
+/* At both ends: how much is held, and how little lies ahead of a page. */
 void carrier_set_phase(struct carrier *carrier, enum mux_phase phase);
+
+/* Another cap, or PARSE_UNLIMITED. */
+void carrier_set_bandwidth(struct carrier *carrier, uint64_t bytes_per_second);
 
 /* Pings both lanes now; on_path(seq) follows when both have answered. */
 void carrier_prove_path(struct carrier *carrier, uint64_t seq);
 
 /* Closes all sockets of the local QEMU (an emergency exit: QEMU fails a
- * precopy) but keeps the lanes; the other end's are reset with this text. */
+ * precopy) but keeps the lanes; the other end's are reset with this text.
+ * on_broken with this text follows at both ends. */
 void carrier_close_qemu(struct carrier *carrier, enum error_code code,
                         const char *text);
 
