@@ -29,7 +29,8 @@ enum wire_type {
     WIRE_HELLO = 1,  /* first frame each way on each lane; TLVs (hello.h) */
     WIRE_GOAWAY = 2, /* last frame: offset = error code, payload = text */
     WIRE_PING = 3,   /* arg: opaque, echoed */
-    WIRE_PONG = 4,
+    WIRE_PONG = 4,   /* arg: as in the PING; offset: control lane: the monotonic
+                      * clock of who answers, ns; other lanes: 0 */
     WIRE_MESSAGE = 5, /* control lane: one JSON text */
     WIRE_OPEN = 6,    /* offset: order of opening; arg: class; no payload */
     WIRE_DATA = 7,    /* offset: of the first payload byte in its sub-stream.

@@ -9,6 +9,7 @@ libmputil_la_SOURCES = \
 	%D%/loop.c %D%/loop.h \
 	%D%/parse.c %D%/parse.h \
 	%D%/path.c %D%/path.h \
+	%D%/sd.c %D%/sd.h \
 	%D%/sock.c %D%/sock.h \
 	$(NULL)
 libmputil_la_LIBADD = $(EVENT_LIBS)
