@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What both ends of a migration have in common. */
+#include "proxy/migration.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "qmp/json-value.h"
+
+void migration_init(struct migration *m, const struct migration_env *env,
+                    bool is_source, const struct api_migrate *request)
+{
+    list_init(&m->node);
+    m->env = env;
+    m->is_source = is_source;
+    m->request = *request;
+    snprintf(m->context, sizeof(m->context), "mig=%s side=%s", request->id,
+             is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION);
+    m->state = MIGRATION_PREPARING;
+    m->guest_is_on = MIGRATION_SOURCE;
+    m->started_wall_us = clock_wall_us();
+    m->began = loop_now(env->control);
+    m->blackout_us = -1;
+    m->vcpu_blocktime_ms = -1;
+}
+
+void migration_done(struct migration *m)
+{
+    list_remove(&m->node);
+    qmp_caps_free(m->caps);
+    json_object_put(m->blocks);
+    json_object_put(m->sections);
+    m->caps = NULL;
+    m->blocks = NULL;
+    m->sections = NULL;
+}
+
+void migration_log(const struct migration *m, enum log_level level,
+                   const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_writev(level, m->context, format, args);
+    va_end(args);
+}
+
+static int save(struct migration *m, struct error *err)
+{
+    json_object *record = migration_to_record(m);
+    int rc = store_save(m->env->store,
+                        m->is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION,
+                        m->request.id, record, err);
+    json_object_put(record);
+    return rc;
+}
+
+void migration_save(struct migration *m)
+{
+    struct error err = ERROR_INIT;
+    if (save(m, &err)) {
+        migration_log(m, LOG_LEVEL_ERROR,
+                      "the record could not be written, going on: %s",
+                      err.text);
+    }
+}
+
+int migration_commit_state(struct migration *m, enum migration_state state,
+                           struct error *err)
+{
+    enum migration_state before = m->state;
+    int64_t ended_wall_us = m->ended_wall_us;
+
+    assert(migration_state_may(before, state));
+    m->state = state;
+    if (migration_state_is_end(state)) {
+        m->ended = loop_now(m->env->control);
+        m->ended_wall_us = clock_wall_us();
+    }
+    if (save(m, err)) {
+        m->state = before;
+        m->ended_wall_us = ended_wall_us;
+        return error_wrap(err, "record of migration %s", m->request.id);
+    }
+    migration_log(m, LOG_LEVEL_INFO, "%s -> %s", migration_state_name(before),
+                  migration_state_name(state));
+    return 0;
+}
+
+void migration_set_state(struct migration *m, enum migration_state state)
+{
+    struct error err = ERROR_INIT;
+    enum migration_state before = m->state;
+
+    if (migration_commit_state(m, state, &err)) {
+        migration_log(m, LOG_LEVEL_ERROR, "%s; going on from %s to %s",
+                      err.text, migration_state_name(before),
+                      migration_state_name(state));
+        m->state = state;
+        if (migration_state_is_end(state)) {
+            m->ended_wall_us = clock_wall_us();
+        }
+    }
+}
+
+void migration_note_failure(struct migration *m, const char *side,
+                            const struct error *err)
+{
+    migration_log(m, m->failure.is_set ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
+                  "%s%s (%s, on the %s)", m->failure.is_set ? "then: " : "",
+                  err->text, error_class(err->code), side);
+    if (!m->failure.is_set) {
+        m->failure.is_set = true;
+        m->failure.error = *err;
+        snprintf(m->failure.side, sizeof(m->failure.side), "%s", side);
+    }
+}
+
+void migration_advise(struct migration *m, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(m->advice, sizeof(m->advice), format, args);
+    va_end(args);
+    migration_log(m, LOG_LEVEL_WARNING, "advice: %s", m->advice);
+}
+
+void migration_drop_carrier(struct migration *m, const char *why)
+{
+    if (m->carrier) {
+        carrier_get_stats(m->carrier, &m->final_stats);
+        carrier_free(m->carrier, why);
+        m->carrier = NULL;
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What both ends of a migration have in common: who, how, how far, the first
+ * cause of a failure, the record.
+ *
+ * A struct migration is embedded in struct source or struct destination and
+ * belongs to the control loop. */
+#ifndef PROXY_MIGRATION_H
+#define PROXY_MIGRATION_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "conf/conf.h"
+#include "proxy/api.h"
+#include "proxy/carrier.h"
+#include "proxy/facts.h"
+#include "proxy/migration-state.h"
+#include "proxy/peer.h"
+#include "proxy/policy.h"
+#include "proxy/store.h"
+#include "util/list.h"
+#include "util/log.h"
+
+#define MIGRATION_SOURCE "source"
+#define MIGRATION_DESTINATION "destination"
+
+struct migration;
+
+/* What a migration needs of the daemon; all outlive it. */
+struct migration_env {
+    struct loop *control;
+    struct loop *data;
+    const struct conf *conf;
+    struct store *store;
+    struct peers *peers;
+    /* The migration has ended and can be freed (not from within this call). */
+    void (*on_end)(void *arg, struct migration *migration);
+    void *arg;
+};
+
+struct migration_failure {
+    bool is_set;
+    struct error error;
+    char side[16]; /* where the cause was seen: source or destination */
+};
+
+struct migration {
+    struct list node; /* the manager's */
+    const struct migration_env *env;
+    bool is_source;
+    struct api_migrate request; /* what was asked; id, vm and peer above all */
+    char context[96];           /* for log lines */
+    char uuid[40];
+
+    enum migration_state state;
+    bool cancelled;    /* somebody asked for it */
+    bool refused;      /* failed before anything was changed */
+    bool may_postcopy; /* both QEMUs are set up for it */
+    bool preempt;
+    bool postcopy; /* the switch was ordered */
+    struct migration_failure failure;
+    char advice[400];
+    const char *guest_is_on; /* source, destination, unknown */
+
+    /* the flags of the commit protocol; on disk before the step they allow */
+    bool committed;      /* COMMIT: the source never runs again ... */
+    bool started;        /* ... and the destination was told to run */
+    bool will_not_start; /* the destination has bound itself not to */
+    bool should_run;    /* the guest ran at switchover, so it shall run there */
+    char run_state[32]; /* before the switchover, QEMU's word */
+
+    int64_t started_wall_us, ended_wall_us;
+    mp_time began, ended;
+    mp_time active_at; /* the first pass began */
+
+    int64_t blackout_us; /* -1: not known (or the guest did not run) */
+    int64_t blackout_uncertainty_us;
+    struct qmp_migrate_info info; /* last seen of the local QEMU */
+    uint64_t page_requests;       /* by QEMU's count */
+    int64_t vcpu_blocktime_ms;    /* the destination's, -1: not known */
+    struct policy_input policy;
+
+    struct carrier *carrier;          /* NULL: none (yet, or any more) */
+    struct carrier_stats final_stats; /* from when there was one */
+
+    /* what a successor needs */
+    char qmp_path[PATH_SOCKET_MAX + 1];
+    pid_t qemu_pid;
+    uint64_t qemu_start_ticks;
+    char qemu_version[64];
+    struct qmp_caps *caps; /* to be put back; NULL: nothing was set */
+    bool caps_changed;
+    json_object *blocks;   /* RAM blocks, both page sizes */
+    json_object *sections; /* section ids of the main stream */
+};
+
+/* Fills a zeroed migration. */
+void migration_init(struct migration *m, const struct migration_env *env,
+                    bool is_source, const struct api_migrate *request);
+void migration_done(struct migration *m);
+
+/* The one place that changes the state: asserts that the table allows it, logs,
+ * and writes the record. */
+void migration_set_state(struct migration *m, enum migration_state state);
+
+/* As migration_set_state(), but the step it stands for may be taken only if the
+ * record is on disk: on failure the state is what it was. */
+int migration_commit_state(struct migration *m, enum migration_state state,
+                           struct error *err);
+
+/* Writes the record. Failures are logged; the migration goes on. */
+void migration_save(struct migration *m);
+
+/* Remembers the first cause of a failure; later ones are only logged. */
+void migration_note_failure(struct migration *m, const char *side,
+                            const struct error *err);
+
+void migration_advise(struct migration *m, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+void migration_log(const struct migration *m, enum log_level level,
+                   const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The data path is over: keeps its last numbers and frees it. */
+void migration_drop_carrier(struct migration *m, const char *why);
+
+/* What the API shows. */
+json_object *migration_to_json(struct migration *m);
+
+/* What stands on disk: the same, and under "successor" what a later process
+ * needs to finish or undo it. */
+json_object *migration_to_record(struct migration *m);
+
+/* Fills m (initialised) from a record. -1 with ERR_IO naming what is missing.
+ */
+int migration_from_record(struct migration *m, json_object *record,
+                          struct error *err);
+
+#endif
