@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What the files of the source's end share.
+ *
+ *   source.c         life, deadlines, who failed; entry points
+ *   source-setup.c   preparing, connecting, setup
+ *   source-run.c     following QEMU: precopy, the switch, pre-switchover
+ *   source-commit.c  COMMIT and everything after it
+ *   source-undo.c    everything back to where it was */
+#ifndef PROXY_SOURCE_PRIVATE_H
+#define PROXY_SOURCE_PRIVATE_H
+
+#include "proxy/monitor.h"
+#include "proxy/source.h"
+#include "transport/hello.h"
+
+#define SOURCE_POLL (200 * MP_MS)      /* query-migrate */
+#define SOURCE_AWAIT (10 * MP_SECOND)  /* one long wait for news */
+#define SOURCE_RETRY (200 * MP_MS)     /* asking a peer again */
+#define SOURCE_PROOF_AGE (200 * MP_MS) /* design section 5 rule 5 */
+#define SOURCE_GRACE (300 * MP_MS)     /* see source_fail_softly() */
+#define SOURCE_PROVE (1 * MP_SECOND)   /* one proof of path and QMP */
+
+/* What the destination last said of itself ("migration.await"). */
+struct source_news {
+    uint64_t seq;
+    bool prepared; /* loaded, not inmigrate any more */
+    bool started;
+    bool completed; /* all of the guest has arrived */
+    bool failed;
+    mp_time resumed_at; /* its clock; 0: not (yet) */
+};
+
+/* A lane on its way: it is the carrier's once it is welcome. */
+struct source_dial {
+    struct source *source;
+    struct lane *lane;
+};
+
+struct source {
+    struct migration m;
+    struct monitor monitor;
+    struct facts facts; /* of the local QEMU */
+    struct loop_timer deadline;
+    const char *deadline_name; /* "setup", for the message */
+    mp_time deadline_limit;
+    struct loop_timer poll;
+    struct loop_timer retry;
+
+    /* the destination */
+    bool prepared_there; /* "migration.prepare" was accepted */
+    uint8_t token[HELLO_TOKEN_BYTES];
+    struct source_dial dials[2]; /* express, bulk */
+    struct source_news news;
+    bool awaiting;
+    mp_time lost_since; /* no answer from the destination; 0: it answers */
+
+    /* QEMU */
+    char listen_path[PATH_SOCKET_MAX + 1];
+    bool migrate_sent;
+    enum qmp_migrate_status status; /* last event or answer */
+    struct loop_timer grace;        /* see source_fail_softly() */
+    bool has_soft;
+    struct error soft;
+    bool path_dead;     /* on_broken was called */
+    bool polling;       /* query-migrate is under way */
+    bool pausing;       /* we stop the guest ourselves */
+    mp_time stopped_at; /* the last STOP; 0: running */
+    bool seen_stopped;  /* in postcopy-active: query-status said so */
+
+    /* proving the path */
+    uint64_t proof_seq; /* of the proof under way or done */
+    bool proving;
+    int proof_parts; /* that are still out */
+    mp_time proof_began;
+    struct loop_timer proof_timer;
+    void (*proof_then)(struct source *s, const struct error *err);
+    bool continue_sent;
+
+    /* commit */
+    bool commit_sent;
+    bool source_completed;
+    mp_time resumed_at_local; /* the destination's RESUME by our clock */
+
+    /* undo */
+    bool cancel_sent; /* migrate_cancel */
+    bool restoring;   /* the guest is as it was; the rest follows */
+    bool settled;     /* QEMU's own part is over */
+    bool cont_sent;
+    mp_time undo_began;
+};
+
+/* source.c */
+void source_deadline(struct source *s, const char *name, mp_time limit);
+void source_deadline_stop(struct source *s);
+/* Something went wrong: notes the cause and does what the state allows. */
+void source_fail(struct source *s, const char *side, const struct error *err);
+/* As source_fail(), for what may only be the echo of a cause at the other end
+ * (a closed socket, QEMU's "failed"): that end's own word is waited for a
+ * moment, so that both tell the same story. */
+void source_fail_softly(struct source *s, const struct error *err);
+void source_grace_cb(void *arg);
+void source_failf(struct source *s, const char *side, enum error_code code,
+                  const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void source_end(struct source *s, enum migration_state state);
+void source_attention(struct source *s);
+mp_time source_qmp_timeout(const struct source *s);
+
+/* source-setup.c */
+int source_prepare(struct source *s, struct error *err);
+void source_drop_lanes(struct source *s);
+extern const struct qmp_ops source_qmp_ops;
+
+/* source-run.c */
+void source_on_event(void *arg, const char *name, json_object *data,
+                     int64_t timestamp_us, mp_time received);
+void source_await(struct source *s);
+void source_poll_cb(void *arg);
+void source_retry_cb(void *arg);
+void source_proof_late(void *arg);
+void source_on_path(void *arg, uint64_t seq, mp_time rtt);
+void source_check_commit(struct source *s);
+void source_call(struct source *s, const char *method, json_object *params,
+                 mp_time timeout, peer_cb cb);
+json_object *source_params(struct source *s);
+
+/* source-commit.c */
+void source_commit(struct source *s);
+void source_commit_again(struct source *s);
+/* Goes on with a committed migration that was taken over. */
+void source_commit_take_over(struct source *s);
+void source_on_news(struct source *s);
+
+/* source-undo.c */
+void source_undo(struct source *s);
+void source_undo_status(struct source *s);
+
+#endif

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The source's end: following QEMU, the switch, pre-switchover. */
+#include <string.h>
+
+#include "proxy/source-private.h"
+#include "qmp/json-value.h"
+
+/* The run state -----------------------------------------------------------
+ *
+ * What is to be restored on the destination is whether the guest ran at
+ * switchover, so every STOP is looked at: the migration's own one shows as
+ * finish-migrate, an operator's, an I/O error or a suspend as something else.
+ */
+
+static void on_stop_status(void *arg, const struct qmp_run_status *status,
+                           const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err || status->running || s->m.state >= MIGRATION_COMMITTING) {
+        return;
+    }
+    if (strcmp(status->text, "finish-migrate") &&
+        strcmp(status->text, "postmigrate") && !s->pausing) {
+        migration_log(&s->m, LOG_LEVEL_INFO,
+                      "the guest was stopped (%s); it will arrive so",
+                      status->text);
+        s->m.should_run = false;
+        json_value_copy_text(s->m.run_state, sizeof(s->m.run_state),
+                             status->text);
+    }
+}
+
+static void on_run_event(struct source *s, const char *name, mp_time received)
+{
+    if (s->m.state >= MIGRATION_COMMITTING) {
+        return;
+    }
+    if (!strcmp(name, "STOP")) {
+        s->stopped_at = received;
+        qmp_migrate_query_status(s->monitor.qmp, source_qmp_timeout(s),
+                                 on_stop_status, s);
+    } else if (!strcmp(name, "RESUME")) {
+        s->stopped_at = 0;
+        s->m.should_run = true;
+        json_value_copy_text(s->m.run_state, sizeof(s->m.run_state), "running");
+    }
+}
+
+/* Proving the path ------------------------------------------------------- */
+
+static void proof_part(struct source *s, const struct error *err)
+{
+    void (*then)(struct source *, const struct error *) = s->proof_then;
+
+    if (!s->proving) {
+        return;
+    }
+    if (!err && --s->proof_parts) {
+        return;
+    }
+    s->proving = false;
+    loop_timer_stop(&s->proof_timer);
+    then(s, err);
+}
+
+void source_on_path(void *arg, uint64_t seq, mp_time rtt)
+{
+    struct source *s = arg;
+    if (seq == s->proof_seq) {
+        proof_part(s, NULL);
+    }
+}
+
+static void on_proved_there(void *arg, json_object *result,
+                            const struct error *err)
+{
+    proof_part(arg, err);
+}
+
+void source_proof_late(void *arg)
+{
+    struct source *s = arg;
+    struct error err = ERROR_INIT;
+
+    error_set(&err, ERR_LINK_LOST,
+              "the path to peer %s and its QEMU did not answer within 1 s",
+              s->m.request.peer);
+    proof_part(s, &err);
+}
+
+/* Pings both lanes and has the destination ask its QEMU, together; then is told
+ * the outcome, once. */
+static void prove(struct source *s,
+                  void (*then)(struct source *, const struct error *))
+{
+    s->proving = true;
+    s->proof_parts = 2;
+    s->proof_then = then;
+    s->proof_seq++;
+    loop_timer_start(&s->proof_timer, SOURCE_PROVE);
+    s->proof_began = loop_now(s->m.env->control);
+    carrier_prove_path(s->m.carrier, s->proof_seq);
+    source_call(s, "migration.prove", source_params(s), SOURCE_PROVE,
+                on_proved_there);
+}
+
+/* The switch to postcopy -------------------------------------------------- */
+
+static void on_start_postcopy(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+    struct error why;
+
+    if (err && err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT) {
+        why = *err;
+        error_wrap(&why, "source QEMU");
+        source_fail(s, MIGRATION_SOURCE, &why);
+    }
+}
+
+static void switch_proved(struct source *s, const struct error *err)
+{
+    if (s->m.state != MIGRATION_PRECOPY || s->m.postcopy) {
+        return;
+    }
+    if (err) {
+        migration_log(&s->m, LOG_LEVEL_WARNING,
+                      "not switching to postcopy yet: %s", err->text);
+        return; /* the next poll tries again */
+    }
+    s->m.postcopy = true;
+    migration_save(&s->m);
+    migration_log(&s->m, LOG_LEVEL_INFO, "switching to postcopy");
+    qmp_migrate_start_postcopy(s->monitor.qmp, source_qmp_timeout(s),
+                               on_start_postcopy, s);
+}
+
+/* Precopy ------------------------------------------------------------------ */
+
+static void decide(struct source *s)
+{
+    struct policy_input *in = &s->m.policy;
+    const struct api_migrate *request = &s->m.request;
+    const struct qmp_migrate_info *info = &s->m.info;
+    uint64_t page = info->ram_page_size_bytes;
+
+    in->mode = request->mode;
+    in->may_postcopy = s->m.may_postcopy && !s->m.postcopy;
+    in->postcopy_after =
+        request->postcopy_after_seconds < 0
+            ? -1
+            : (mp_time)(request->postcopy_after_seconds * (double)MP_SECOND);
+    in->timeout = request->timeout_seconds < 0
+                      ? -1
+                      : (mp_time)(request->timeout_seconds * (double)MP_SECOND);
+    in->on_timeout = request->on_timeout;
+    in->elapsed = loop_now(s->m.env->control) - s->m.active_at;
+    in->pass = info->ram_dirty_sync_count;
+    in->rate_bytes_per_second =
+        (uint64_t)(info->ram_megabits_per_second * 125000.0);
+    in->dirty_bytes_per_second = info->ram_dirty_pages_per_second * page;
+    if (s->m.state != MIGRATION_PRECOPY || s->proving) {
+        return;
+    }
+    switch (policy_decide(in)) {
+    case POLICY_NOTHING:
+        break;
+    case POLICY_POSTCOPY:
+        prove(s, switch_proved);
+        break;
+    case POLICY_PAUSE:
+        if (!s->pausing) {
+            migration_log(&s->m, LOG_LEVEL_WARNING,
+                          "precopy did not end in time: the guest is paused so "
+                          "that it can");
+            s->pausing = true;
+            qmp_migrate_stop(s->monitor.qmp, source_qmp_timeout(s),
+                             on_start_postcopy, s);
+        }
+        break;
+    case POLICY_ABORT:
+        source_failf(s, MIGRATION_SOURCE, ERR_TIMEOUT,
+                     "precopy was not over after %.1f s (--timeout)",
+                     request->timeout_seconds);
+        break;
+    }
+}
+
+static void on_status(struct source *s, enum qmp_migrate_status status);
+
+static void on_info(void *arg, const struct qmp_migrate_info *info,
+                    const struct error *err)
+{
+    struct source *s = arg;
+
+    s->polling = false;
+    if (err || migration_state_is_end(s->m.state)) {
+        return;
+    }
+    s->m.info = *info;
+    if (info->ram_postcopy_requests > s->m.page_requests) {
+        s->m.page_requests = info->ram_postcopy_requests;
+    }
+    on_status(s, info->status);
+    if (!migration_state_is_end(s->m.state) && s->m.active_at) {
+        decide(s);
+    }
+}
+
+/* No sign of life from the path between STOP and COMMIT: a precopy goes back to
+ * the source, which is safe since COMMIT was not given. */
+static void check_switchover_hold(struct source *s)
+{
+    struct carrier_stats stats;
+    mp_time hold = s->m.env->conf->switchover_hold;
+
+    if (s->m.state != MIGRATION_SWITCHOVER || !s->m.carrier || s->m.postcopy) {
+        return;
+    }
+    carrier_get_stats(s->m.carrier, &stats);
+    mp_time now = loop_now(s->m.env->control);
+    if (stats.last_heard && now - stats.last_heard > hold) {
+        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
+                     "peer %s was silent for %d ms during the switchover "
+                     "([migration] switchover-hold)",
+                     s->m.request.peer,
+                     (int)((now - stats.last_heard) / MP_MS));
+    }
+}
+
+/* A dead path in precopy is given hold-time. */
+static void check_lost(struct source *s)
+{
+    mp_time hold = s->m.env->conf->hold_time;
+    mp_time now = loop_now(s->m.env->control);
+
+    if (s->lost_since && now - s->lost_since > hold &&
+        s->m.state <= MIGRATION_PRECOPY) {
+        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
+                     "peer %s did not answer for %d s ([migration] hold-time)",
+                     s->m.request.peer, (int)(hold / MP_SECOND));
+    }
+}
+
+void source_poll_cb(void *arg)
+{
+    struct source *s = arg;
+
+    loop_timer_start(&s->poll, SOURCE_POLL);
+    if (s->m.state == MIGRATION_CANCELLING) {
+        source_undo_status(s);
+        return;
+    }
+    if (s->monitor.qmp && !s->polling) {
+        s->polling = true;
+        qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info, s);
+    }
+    check_switchover_hold(s);
+    if (!migration_state_is_end(s->m.state)) {
+        check_lost(s);
+    }
+}
+
+/* Pre-switchover ------------------------------------------------------------
+ */
+
+static void on_continue(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+    struct error why;
+
+    if (err && err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT) {
+        why = *err;
+        error_wrap(&why, "source QEMU");
+        source_fail(s, MIGRATION_SOURCE, &why);
+    }
+}
+
+static void switchover_proved(struct source *s, const struct error *err)
+{
+    mp_time now = loop_now(s->m.env->control);
+    struct error why = ERROR_INIT;
+
+    if (s->m.state != MIGRATION_PRE_SWITCHOVER || s->continue_sent) {
+        return;
+    }
+    if (err) {
+        why = *err;
+        error_wrap(&why, "before the switchover");
+        source_fail(s, MIGRATION_SOURCE, &why);
+        return;
+    }
+    if (now - s->proof_began > SOURCE_PROOF_AGE) {
+        prove(s, switchover_proved); /* under the switchover-hold deadline */
+        return;
+    }
+    /* From here on QEMU writes under its lock. */
+    carrier_set_phase(s->m.carrier, MUX_PHASE_SWITCHOVER);
+    if (migration_commit_state(&s->m, MIGRATION_SWITCHOVER, &why)) {
+        source_fail(s, MIGRATION_SOURCE, &why);
+        return;
+    }
+    source_deadline(s, "switchover", s->m.env->conf->switchover_timeout);
+    s->continue_sent = true;
+    qmp_migrate_continue(s->monitor.qmp, source_qmp_timeout(s), on_continue, s);
+}
+
+static void enter_pre_switchover(struct source *s)
+{
+    if (s->m.state >= MIGRATION_PRE_SWITCHOVER) {
+        return;
+    }
+    s->proving = false; /* one that is out for the switch is void now */
+    migration_set_state(&s->m, MIGRATION_PRE_SWITCHOVER);
+    source_deadline(s, "pre-switchover", s->m.env->conf->switchover_hold);
+    prove(s, switchover_proved);
+}
+
+static void enter_precopy(struct source *s)
+{
+    if (s->m.state != MIGRATION_SETUP) {
+        return;
+    }
+    source_deadline_stop(s);
+    s->m.active_at = loop_now(s->m.env->control);
+    carrier_set_phase(s->m.carrier, MUX_PHASE_PRECOPY);
+    migration_set_state(&s->m, MIGRATION_PRECOPY);
+}
+
+/* In postcopy-active the source may still be running (QEMU announces it before
+ * it stops the guest), so COMMIT waits until it is seen stopped. */
+static void on_postcopy_status(void *arg, const struct qmp_run_status *status,
+                               const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err || s->m.state != MIGRATION_SWITCHOVER) {
+        return; /* the next event or poll asks again */
+    }
+    if (!status->running) {
+        s->seen_stopped = true;
+        source_check_commit(s);
+    }
+}
+
+static void enter_postcopy(struct source *s)
+{
+    if (s->m.state == MIGRATION_PRE_SWITCHOVER) {
+        migration_set_state(&s->m, MIGRATION_SWITCHOVER);
+    }
+    if (s->m.state == MIGRATION_SWITCHOVER) {
+        s->m.postcopy = true;
+        carrier_set_phase(s->m.carrier, MUX_PHASE_POSTCOPY);
+        qmp_migrate_query_status(s->monitor.qmp, source_qmp_timeout(s),
+                                 on_postcopy_status, s);
+    }
+}
+
+static void enter_completed(struct source *s)
+{
+    if (s->source_completed) {
+        return;
+    }
+    s->source_completed = true;
+    if (s->m.state == MIGRATION_SWITCHOVER) {
+        /* the order to go over to postcopy came too late for QEMU */
+        if (s->status != QMP_MIGRATE_POSTCOPY_ACTIVE) {
+            s->m.postcopy = false;
+        }
+        source_check_commit(s);
+    } else if (s->m.state == MIGRATION_POSTCOPY) {
+        source_on_news(s);
+    }
+}
+
+static void enter_failed(struct source *s, enum qmp_migrate_status status)
+{
+    const char *why = s->m.info.error_desc;
+
+    struct error err = ERROR_INIT;
+
+    error_set(&err, ERR_QEMU_FAILED, "source QEMU ended the migration: %s%s%s",
+              qmp_migrate_status_name(status), why[0] ? ": " : "", why);
+    source_fail_softly(s, &err);
+}
+
+/* Acts on the state of QEMU's migration, heard of by event or by poll. */
+static void on_status(struct source *s, enum qmp_migrate_status status)
+{
+    struct error err = ERROR_INIT;
+
+    if (!s->migrate_sent || s->m.state < MIGRATION_SETUP ||
+        migration_state_is_end(s->m.state)) {
+        return;
+    }
+    if (s->m.state == MIGRATION_CANCELLING) {
+        s->status = status;
+        source_undo_status(s);
+        return;
+    }
+    switch (status) {
+    case QMP_MIGRATE_ACTIVE:
+        s->status = status;
+        enter_precopy(s);
+        break;
+    case QMP_MIGRATE_PRE_SWITCHOVER:
+        s->status = status;
+        enter_precopy(s);
+        enter_pre_switchover(s);
+        break;
+    case QMP_MIGRATE_POSTCOPY_ACTIVE:
+        s->status = status;
+        enter_postcopy(s);
+        break;
+    case QMP_MIGRATE_COMPLETED:
+        enter_completed(s);
+        s->status = status;
+        break;
+    case QMP_MIGRATE_POSTCOPY_PAUSED:
+        s->status = status;
+        error_set(&err, ERR_LINK_LOST,
+                  "source QEMU lost its connection in postcopy "
+                  "(postcopy-paused)");
+        source_fail_softly(s, &err);
+        break;
+    case QMP_MIGRATE_FAILED:
+    case QMP_MIGRATE_FAILING:
+    case QMP_MIGRATE_CANCELLED:
+    case QMP_MIGRATE_CANCELLING:
+        s->status = status;
+        enter_failed(s, status);
+        break;
+    case QMP_MIGRATE_NONE:
+    case QMP_MIGRATE_SETUP:
+    case QMP_MIGRATE_POSTCOPY_RECOVER_SETUP:
+    case QMP_MIGRATE_POSTCOPY_RECOVER:
+    case QMP_MIGRATE_POSTCOPY_DEVICE:
+    case QMP_MIGRATE_DEVICE:
+    case QMP_MIGRATE_COLO:
+    case QMP_MIGRATE_WAIT_UNPLUG:
+    case QMP_MIGRATE_UNKNOWN:
+    case QMP_MIGRATE_STATUSES:
+        s->status = status;
+        break;
+    }
+}
+
+/* QEMU says why only in query-migrate, so a failure is told from there. */
+static bool is_failure(enum qmp_migrate_status status)
+{
+    return status == QMP_MIGRATE_FAILED || status == QMP_MIGRATE_CANCELLED ||
+           status == QMP_MIGRATE_FAILING || status == QMP_MIGRATE_CANCELLING;
+}
+
+void source_on_event(void *arg, const char *name, json_object *data,
+                     int64_t timestamp_us, mp_time received)
+{
+    struct source *s = arg;
+    enum qmp_migrate_status status;
+
+    if (migration_state_is_end(s->m.state)) {
+        return;
+    }
+    if (qmp_migrate_status_of_event(name, data, &status)) {
+        migration_log(&s->m, LOG_LEVEL_DEBUG, "source QEMU: %s",
+                      qmp_migrate_status_name(status));
+        if (is_failure(status) && s->m.state != MIGRATION_CANCELLING) {
+            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info,
+                              s);
+        } else {
+            on_status(s, status);
+        }
+    } else if (!strcmp(name, "MIGRATION_PASS")) {
+        if (!s->polling && s->m.state == MIGRATION_PRECOPY) {
+            s->polling = true;
+            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info,
+                              s);
+        }
+    } else {
+        on_run_event(s, name, received);
+    }
+}
+
+/* News of the destination ------------------------------------------------- */
+
+static void on_await(void *arg, json_object *result, const struct error *err)
+{
+    struct source *s = arg;
+    json_object *failure = NULL;
+    const char *class = "internal", *text = "no cause given";
+    int64_t resumed_at = 0;
+
+    s->awaiting = false;
+    if (err) {
+        if (err->code == ERR_NOT_FOUND) {
+            source_peer_restarted(s);
+        }
+        if (err->code != ERR_TIMEOUT && !s->lost_since) {
+            s->lost_since = loop_now(s->m.env->control);
+        }
+        loop_timer_start(&s->retry, SOURCE_RETRY);
+        source_grace_cb(s); /* no word will come */
+        return;
+    }
+    s->lost_since = 0;
+    json_value_uint(result, "seq", &s->news.seq);
+    json_value_bool(result, "prepared", &s->news.prepared);
+    json_value_bool(result, "started", &s->news.started);
+    json_value_bool(result, "completed", &s->news.completed);
+    json_value_bool(result, "failed", &s->news.failed);
+    if (json_value_int(result, "resumed_at_ns", &resumed_at)) {
+        s->news.resumed_at = resumed_at;
+    }
+    if (s->news.failed && json_value_object(result, "error", &failure)) {
+        struct error why = ERROR_INIT;
+        json_value_text(failure, "class", &class);
+        json_value_text(failure, "message", &text);
+        error_set(&why, error_code_of_class(class), "%s", text);
+        source_fail(s, MIGRATION_DESTINATION, &why);
+        return;
+    }
+    source_on_news(s);
+    source_await(s);
+}
+
+void source_await(struct source *s)
+{
+    if (s->awaiting || migration_state_is_end(s->m.state) ||
+        s->m.state == MIGRATION_CANCELLING) {
+        return;
+    }
+    json_object *params = source_params(s);
+    json_object_object_add(params, "seen", json_object_new_uint64(s->news.seq));
+    s->awaiting = true;
+    source_call(s, "migration.await", params, SOURCE_AWAIT, on_await);
+}
+
+void source_retry_cb(void *arg)
+{
+    struct source *s = arg;
+
+    source_await(s);
+    source_commit_again(s);
+}
+
+/* All that COMMIT needs? */
+void source_check_commit(struct source *s)
+{
+    bool source_done =
+        s->m.postcopy
+            ? s->status == QMP_MIGRATE_POSTCOPY_ACTIVE || s->source_completed
+            : s->source_completed;
+
+    if (s->m.state == MIGRATION_SWITCHOVER && source_done && s->news.prepared) {
+        source_commit(s);
+    }
+}

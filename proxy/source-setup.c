@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The source's end: preparing, connecting, setup. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proxy/source-private.h"
+#include "qmp/json-value.h"
+#include "util/path.h"
+
+#define PING_INTERVAL (200 * MP_MS)
+#define LISTEN_BACKLOG 128
+
+static void on_facts(void *arg, struct facts *facts, const struct error *err);
+
+/* QMP ------------------------------------------------------------------- */
+
+static void qmp_ready(void *arg)
+{
+    struct source *s = arg;
+    struct error err = ERROR_INIT;
+
+    if (qmp_peer(s->monitor.qmp, &s->m.qemu_pid, &s->m.qemu_start_ticks,
+                 &err)) {
+        migration_log(&s->m, LOG_LEVEL_DEBUG, "%s", err.text);
+    }
+    if (s->m.state == MIGRATION_PREPARING) {
+        facts_gather(s->monitor.qmp, source_qmp_timeout(s), on_facts, s);
+    } else if (s->m.state == MIGRATION_CANCELLING) {
+        source_undo_status(s); /* taken over */
+    }
+}
+
+static void qmp_closed(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+    struct error why = *err;
+
+    monitor_close(&s->monitor);
+    error_wrap(&why, "source QEMU (%s)", s->m.qmp_path);
+    if (s->m.state == MIGRATION_CANCELLING) {
+        migration_note_failure(&s->m, MIGRATION_SOURCE, &why);
+        source_undo_status(s);
+        return;
+    }
+    if (s->source_completed) {
+        return; /* it may go now */
+    }
+    if (s->m.state == MIGRATION_PREPARING) {
+        s->m.refused = true;
+    }
+    source_fail(s, MIGRATION_SOURCE, &why);
+}
+
+const struct qmp_ops source_qmp_ops = {
+    .on_ready = qmp_ready,
+    .on_event = source_on_event,
+    .on_closed = qmp_closed,
+};
+
+int source_prepare(struct source *s, struct error *err)
+{
+    struct migration *m = &s->m;
+    json_object *record = migration_to_record(m);
+    int rc =
+        store_save(m->env->store, MIGRATION_SOURCE, m->request.id, record, err);
+
+    json_object_put(record);
+    if (rc) {
+        return -1;
+    }
+    source_deadline(s, "preparing", m->env->conf->setup_timeout);
+    if (monitor_open(&s->monitor, m->env->control, m->env->conf, m->qmp_path,
+                     &source_qmp_ops, s, err)) {
+        store_remove(m->env->store, MIGRATION_SOURCE, m->request.id);
+        return error_wrap(err, "source QEMU");
+    }
+    return 0;
+}
+
+/* Fails a migration of which nothing was changed yet. */
+static void refuse(struct source *s, const char *side, const struct error *err)
+{
+    s->m.refused = true;
+    source_fail(s, side, err);
+}
+
+static int check_guest(struct source *s, struct error *err)
+{
+    static const char *const movable[] = {"running",  "paused",   "suspended",
+                                          "io-error", "watchdog", "shutdown"};
+    const struct facts *facts = &s->facts;
+    const char *vm = s->m.request.vm;
+    bool ok = false;
+
+    if (strcmp(facts->name, vm)) {
+        return error_set(err, ERR_MISMATCH,
+                         "the monitor %s belongs to guest \"%s\", not \"%s\"",
+                         s->m.qmp_path, facts->name, vm);
+    }
+    for (size_t i = 0; i < sizeof(movable) / sizeof(movable[0]); i++) {
+        ok = ok || !strcmp(facts->status.text, movable[i]);
+    }
+    if (!ok) {
+        return error_set(err, ERR_GUEST_STATE,
+                         "guest %s is %s; it can be moved when it is running, "
+                         "paused, suspended, shutdown or stopped by an error",
+                         vm, facts->status.text);
+    }
+    if (facts->migrate.status != QMP_MIGRATE_NONE &&
+        !qmp_migrate_status_is_final(facts->migrate.status)) {
+        return error_set(err, ERR_GUEST_STATE,
+                         "guest %s is being migrated by someone else (%s)", vm,
+                         facts->migrate.status_text);
+    }
+    return 0;
+}
+
+/* Decides on postcopy and preempt as far as this end knows. */
+static int choose_kind(struct source *s, struct error *err)
+{
+    struct migration *m = &s->m;
+    const struct api_migrate *request = &m->request;
+    const bool *can = s->facts.probe.can;
+
+    m->may_postcopy = request->mode != API_MODE_PRECOPY ||
+                      request->on_timeout == API_ON_TIMEOUT_POSTCOPY;
+    if (request->mode == API_MODE_AUTO && request->multifd &&
+        !can[QMP_CAN_MULTIFD_POSTCOPY]) {
+        m->may_postcopy = false;
+    }
+    if (m->may_postcopy && request->multifd && !can[QMP_CAN_MULTIFD_POSTCOPY]) {
+        return error_set(err, ERR_UNSUPPORTED,
+                         "multifd together with postcopy: QEMU %s loses the "
+                         "guest with it; leave one of them out",
+                         s->facts.version);
+    }
+    m->preempt = m->may_postcopy &&
+                 (request->preempt == API_PREEMPT_ON ||
+                  (request->preempt == API_PREEMPT_AUTO &&
+                   can[QMP_CAN_PREEMPT] && can[QMP_CAN_PREEMPT_WHILE_BLOCKED]));
+    if (request->preempt == API_PREEMPT_ON && !m->may_postcopy) {
+        return error_set(err, ERR_BAD_REQUEST,
+                         "preempt on needs mode postcopy or auto");
+    }
+    return 0;
+}
+
+/* The destination -------------------------------------------------------- */
+
+json_object *source_params(struct source *s)
+{
+    json_object *params = json_object_new_object();
+    json_object_object_add(params, "migration",
+                           json_object_new_string(s->m.request.id));
+    return params;
+}
+
+void source_call(struct source *s, const char *method, json_object *params,
+                 mp_time timeout, peer_cb cb)
+{
+    peers_call(s->m.env->peers, s->m.request.peer, method, params, timeout, s,
+               cb, s);
+}
+
+static void on_lane_hello(void *arg, const struct hello *theirs,
+                          const struct tls_names *names)
+{
+    struct source_dial *dial = arg;
+    struct lane *lane = dial->lane;
+
+    dial->lane = NULL;
+    lane_detach(lane);
+    carrier_add_lane(dial->source->m.carrier, lane);
+}
+
+static void on_lane_closed(void *arg, const struct error *err)
+{
+    struct source_dial *dial = arg;
+    struct source *s = dial->source;
+    struct error why = *err;
+
+    dial->lane = NULL;
+    error_wrap(&why, "lane to peer %s", s->m.request.peer);
+    source_fail(s, MIGRATION_SOURCE, &why);
+}
+
+static const struct lane_ops dial_ops = {
+    .on_hello = on_lane_hello,
+    .on_closed = on_lane_closed,
+};
+
+void source_drop_lanes(struct source *s)
+{
+    for (int i = 0; i < 2; i++) {
+        lane_close(s->dials[i].lane);
+        s->dials[i].lane = NULL;
+    }
+}
+
+static void on_caps(void *arg, const struct error *err);
+static void on_listen(void *arg, json_object *result, const struct error *err);
+
+static void carrier_ready(void *arg)
+{
+    struct source *s = arg;
+
+    if (s->m.state == MIGRATION_CONNECTING) {
+        source_call(s, "migration.listen", source_params(s),
+                    s->m.env->conf->setup_timeout, on_listen);
+    }
+}
+
+static void carrier_channel(void *arg, uint16_t channel, enum wire_class class)
+{
+}
+
+static json_object *section_to_json(const struct stream_head_section *section)
+{
+    json_object *object = json_object_new_object();
+    json_object_object_add(object, "name",
+                           json_object_new_string(section->name));
+    json_object_object_add(object, "id", json_object_new_uint64(section->id));
+    json_object_object_add(object, "instance",
+                           json_object_new_uint64(section->instance));
+    json_object_object_add(object, "version",
+                           json_object_new_uint64(section->version));
+    return object;
+}
+
+/* The ids by which the main stream names its sections: a later connection of
+ * the same migration (recovery) uses them without saying them again. */
+static void carrier_head(void *arg, const struct stream_head *head)
+{
+    struct source *s = arg;
+    json_object *array = json_object_new_array();
+
+    for (size_t i = 0; i < head->others_count; i++) {
+        json_object_array_add(array, section_to_json(&head->others[i]));
+    }
+    if (head->ram.name[0]) {
+        json_object_array_add(array, section_to_json(&head->ram));
+    }
+    json_object_put(s->m.sections);
+    s->m.sections = array;
+    if (!migration_state_is_end(s->m.state)) {
+        migration_save(&s->m);
+    }
+}
+
+static void carrier_broken(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+
+    s->path_dead = true;
+    if (!s->source_completed) {
+        source_fail_softly(s, err);
+    }
+}
+
+static void carrier_finished(void *arg)
+{
+    struct source *s = arg;
+    migration_log(&s->m, LOG_LEVEL_DEBUG, "every byte is delivered");
+}
+
+static const struct carrier_ops carrier_ops = {
+    .on_ready = carrier_ready,
+    .on_path = source_on_path,
+    .on_channel = carrier_channel,
+    .on_head = carrier_head,
+    .on_broken = carrier_broken,
+    .on_finished = carrier_finished,
+};
+
+static int dial_lanes(struct source *s, struct error *err)
+{
+    struct migration *m = &s->m;
+    const struct conf *conf = m->env->conf;
+    uint64_t cap = conf->bandwidth_bytes_per_second;
+    struct carrier_params params = {
+        .control = m->env->control,
+        .data = m->env->data,
+        .context = m->context,
+        .source = true,
+        .preempt = m->preempt,
+        .multifd = m->request.multifd,
+        .switchover_buffer_bytes = conf->switchover_buffer_bytes,
+        .ping_interval = PING_INTERVAL,
+        .bandwidth_bytes_per_second = cap,
+    };
+
+    if (m->request.bandwidth_bytes_per_second < cap) {
+        params.bandwidth_bytes_per_second =
+            m->request.bandwidth_bytes_per_second;
+    }
+    m->carrier = carrier_new(&params, &carrier_ops, s, err);
+    if (!m->carrier) {
+        return -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        s->dials[i].source = s;
+        s->dials[i].lane =
+            peers_dial_lane(m->env->peers, m->request.peer,
+                            i ? WIRE_LANE_BULK : WIRE_LANE_EXPRESS, s->token,
+                            &dial_ops, &s->dials[i], err);
+        if (!s->dials[i].lane) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static bool take_token(struct source *s, json_object *result)
+{
+    const char *text;
+
+    if (!json_value_text(result, "token", &text) ||
+        strlen(text) != 2 * HELLO_TOKEN_BYTES) {
+        return false;
+    }
+    for (size_t i = 0; i < HELLO_TOKEN_BYTES; i++) {
+        unsigned byte;
+        if (sscanf(text + 2 * i, "%2x", &byte) != 1) {
+            return false;
+        }
+        s->token[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+/* The block table with the page sizes of both ends, for the record. */
+static void keep_blocks(struct source *s, const struct facts *there)
+{
+    json_object_put(s->m.blocks);
+    s->m.blocks = facts_blocks_to_json(&s->facts);
+    for (size_t i = 0; i < json_object_array_length(s->m.blocks); i++) {
+        json_object *block = json_object_array_get_idx(s->m.blocks, i);
+        const char *name = s->facts.blocks[i].name;
+        for (size_t k = 0; k < there->block_count; k++) {
+            if (!strcmp(there->blocks[k].name, name)) {
+                json_object_object_add(
+                    block, "destination_page_size_bytes",
+                    json_object_new_uint64(there->blocks[k].page_size_bytes));
+            }
+        }
+    }
+}
+
+static void on_prepared(void *arg, json_object *result, const struct error *err)
+{
+    struct source *s = arg;
+    struct error why = ERROR_INIT;
+    struct facts there = {0};
+    json_object *json;
+
+    if (err) {
+        error_copy(&why, err);
+        bool link = err->code == ERR_PEER_UNREACHABLE ||
+                    err->code == ERR_PEER_UNKNOWN || err->code == ERR_TLS ||
+                    err->code == ERR_TIMEOUT || err->code == ERR_LINK_LOST;
+        refuse(s, link ? MIGRATION_SOURCE : MIGRATION_DESTINATION, &why);
+        return;
+    }
+    s->prepared_there = true;
+    json_value_bool(result, "preempt", &s->m.preempt);
+    if (!take_token(s, result) || !json_value_object(result, "facts", &json) ||
+        facts_from_json(json, &there, &why)) {
+        error_set(
+            &why, ERR_PROTOCOL,
+            "migration.prepare: the answer of peer %s is not complete%s%s",
+            s->m.request.peer, why.text[0] ? ": " : "", why.text);
+        refuse(s, MIGRATION_DESTINATION, &why);
+        return;
+    }
+    if (facts_compare(&s->facts, &there, s->m.may_postcopy, &why)) {
+        facts_done(&there);
+        refuse(s, MIGRATION_SOURCE, &why);
+        return;
+    }
+    keep_blocks(s, &there);
+    facts_done(&there);
+    migration_set_state(&s->m, MIGRATION_CONNECTING);
+    source_deadline(s, "connecting", s->m.env->conf->setup_timeout);
+    source_await(s);
+    if (dial_lanes(s, &why)) {
+        source_fail(s, MIGRATION_SOURCE, &why);
+    }
+}
+
+static void on_facts(void *arg, struct facts *facts, const struct error *err)
+{
+    struct source *s = arg;
+    struct migration *m = &s->m;
+    struct error why = ERROR_INIT;
+
+    if (err) {
+        if (err->code != ERR_CANCELLED && err->code != ERR_QEMU_GONE) {
+            why = *err;
+            error_wrap(&why, "source QEMU");
+            refuse(s, MIGRATION_SOURCE, &why);
+        }
+        return;
+    }
+    if (m->state != MIGRATION_PREPARING) {
+        facts_done(facts);
+        return;
+    }
+    s->facts = *facts;
+    m->caps = s->facts.caps;
+    s->facts.caps = NULL;
+    m->should_run = s->facts.status.running;
+    json_value_copy_text(m->run_state, sizeof(m->run_state),
+                         s->facts.status.text);
+    json_value_copy_text(m->uuid, sizeof(m->uuid), s->facts.uuid);
+    json_value_copy_text(m->qemu_version, sizeof(m->qemu_version),
+                         s->facts.version);
+    if (check_guest(s, &why) || choose_kind(s, &why)) {
+        refuse(s, MIGRATION_SOURCE, &why);
+        return;
+    }
+    json_object *params = source_params(s);
+    json_object_object_add(params, "vm", json_object_new_string(m->request.vm));
+    if (m->request.dest_qmp_path[0]) {
+        json_object_object_add(
+            params, "qmp", json_object_new_string(m->request.dest_qmp_path));
+    }
+    json_object_object_add(
+        params, "mode", json_object_new_string(api_mode_name(m->request.mode)));
+    json_object_object_add(params, "postcopy",
+                           json_object_new_boolean(m->may_postcopy));
+    json_object_object_add(params, "preempt",
+                           json_object_new_boolean(m->preempt));
+    json_object_object_add(
+        params, "preempt_needed",
+        json_object_new_boolean(m->request.preempt == API_PREEMPT_ON));
+    json_object_object_add(params, "multifd_channels",
+                           json_object_new_int((int)m->request.multifd));
+    json_object_object_add(params, "facts", facts_to_json(&s->facts));
+    source_call(s, "migration.prepare", params, m->env->conf->setup_timeout,
+                on_prepared);
+}
+
+/* Setup ------------------------------------------------------------------ */
+
+static void on_listen(void *arg, json_object *result, const struct error *err)
+{
+    struct source *s = arg;
+    struct migration *m = &s->m;
+    struct qmp_caps_wish wish = {
+        .role = QMP_ROLE_SOURCE,
+        .postcopy = m->may_postcopy,
+        .preempt = m->preempt,
+        .pause_before_switchover = true,
+        .multifd_channels = m->request.multifd,
+        /* the cap is the carrier's: QEMU's would delay what is urgent */
+        .max_bandwidth_bytes_per_second = UINT64_MAX,
+        .max_downtime_ms = m->request.max_downtime_ms,
+    };
+
+    if (m->state != MIGRATION_CONNECTING) {
+        return;
+    }
+    if (err) {
+        source_fail(s, MIGRATION_DESTINATION, err);
+        return;
+    }
+    m->caps_changed = true;
+    migration_set_state(m, MIGRATION_SETUP);
+    source_deadline(s, "setup", m->env->conf->setup_timeout);
+    qmp_caps_apply(s->monitor.qmp, m->caps, &s->facts.probe, &wish,
+                   source_qmp_timeout(s), on_caps, s);
+}
+
+static void on_migrate(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+    struct error why;
+
+    if (!err || err->code == ERR_CANCELLED || err->code == ERR_TIMEOUT) {
+        return; /* what follows comes by events, under the setup deadline */
+    }
+    why = *err;
+    error_wrap(&why, "source QEMU");
+    source_fail(s, MIGRATION_SOURCE, &why);
+}
+
+static void on_caps(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+    struct migration *m = &s->m;
+    const struct conf *conf = m->env->conf;
+    struct error why = ERROR_INIT;
+    char uri[PATH_SOCKET_MAX + 8];
+
+    if (m->state != MIGRATION_SETUP || (err && err->code == ERR_CANCELLED)) {
+        return;
+    }
+    if (err) {
+        why = *err;
+        error_wrap(&why, "source QEMU");
+        source_fail(s, MIGRATION_SOURCE, &why);
+        return;
+    }
+    snprintf(s->listen_path, sizeof(s->listen_path), "%s/mp-%02x%02x%02x%02x-s",
+             conf->socket_dirs.items[0], s->token[0], s->token[1], s->token[2],
+             s->token[3]);
+    int fd = path_listen_socket(
+        s->listen_path, conf->socket_group == CONF_NO_GROUP ? 0600 : 0660,
+        conf->socket_group, LISTEN_BACKLOG, &why);
+    if (fd < 0) {
+        error_wrap(&why, "socket for the source QEMU");
+        source_fail(s, MIGRATION_SOURCE, &why);
+        return;
+    }
+    carrier_listen(m->carrier, fd, s->listen_path, m->qemu_pid);
+    snprintf(uri, sizeof(uri), "unix:%s", s->listen_path);
+    s->migrate_sent = true;
+    qmp_migrate_start(s->monitor.qmp, uri, false, source_qmp_timeout(s),
+                      on_migrate, s);
+    loop_timer_start(&s->poll, SOURCE_POLL);
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The source's end: everything back to where it was.
+ *
+ * Only before COMMIT (or after the destination's binding no), so the
+ * destination never runs whatever happens here. In order: QEMU's migration is
+ * ended, the guest runs again if it ran, capabilities are put back, the
+ * destination is told, the lanes close. */
+#include <stdio.h>
+#include <string.h>
+
+#include "proxy/source-private.h"
+#include "qmp/json-value.h"
+
+#define ABORT_CALL (3 * MP_SECOND)
+#define CANCEL_PATIENCE (2 * MP_SECOND) /* before the sockets are closed */
+
+static void ignore_cb(void *arg, const struct error *err)
+{
+}
+
+static void undo_end(struct source *s)
+{
+    bool gone = !s->monitor.qmp && s->migrate_sent;
+
+    if (gone) {
+        s->m.guest_is_on = "unknown";
+        migration_advise(&s->m,
+                         "the source's QEMU is gone or does not answer; the "
+                         "destination was told not to start and never will");
+    } else {
+        s->m.guest_is_on = MIGRATION_SOURCE;
+    }
+    source_end(s, s->m.cancelled ? MIGRATION_CANCELLED : MIGRATION_FAILED);
+}
+
+static void on_aborted(void *arg, json_object *result, const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err) {
+        migration_log(&s->m, LOG_LEVEL_WARNING,
+                      "the destination could not be told (it never starts "
+                      "without COMMIT): %s",
+                      err->text);
+    }
+    undo_end(s);
+}
+
+static void tell_destination(struct source *s)
+{
+    if (!s->prepared_there) {
+        undo_end(s);
+        return;
+    }
+    json_object *params = source_params(s);
+    json_object_object_add(
+        params, "class",
+        json_object_new_string(error_class(s->m.failure.error.code)));
+    json_object_object_add(params, "message",
+                           json_object_new_string(s->m.failure.error.text));
+    json_object_object_add(params, "side",
+                           json_object_new_string(s->m.failure.side));
+    json_object_object_add(params, "cancelled",
+                           json_object_new_boolean(s->m.cancelled));
+    source_call(s, "migration.abort", params, ABORT_CALL, on_aborted);
+}
+
+static void on_restored(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (err) {
+        migration_log(&s->m, LOG_LEVEL_WARNING,
+                      "source QEMU, putting capabilities back: %s", err->text);
+    } else {
+        s->m.caps_changed = false;
+    }
+    tell_destination(s);
+}
+
+static void restore(struct source *s)
+{
+    if (s->restoring) {
+        return;
+    }
+    s->restoring = true;
+    loop_timer_stop(&s->poll);
+    if (s->monitor.qmp && s->m.caps && s->m.caps_changed) {
+        qmp_caps_restore(s->monitor.qmp, s->m.caps, source_qmp_timeout(s),
+                         on_restored, s);
+    } else {
+        tell_destination(s);
+    }
+}
+
+static void on_cont(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err && err->code != ERR_CANCELLED) {
+        struct error why = *err;
+        error_wrap(&why, "source QEMU, resuming the guest");
+        migration_note_failure(&s->m, MIGRATION_SOURCE, &why);
+        migration_advise(&s->m, "the guest is whole on the source but stopped: "
+                                "resume it there with cont");
+    }
+    if (!err || err->code != ERR_CANCELLED) {
+        restore(s);
+    }
+}
+
+/* QEMU's migration is over; is the guest as it was? */
+static void on_run_status(void *arg, const struct qmp_run_status *status,
+                          const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err) {
+        if (err->code != ERR_CANCELLED) {
+            struct error why = *err;
+            error_wrap(&why, "source QEMU");
+            migration_note_failure(&s->m, MIGRATION_SOURCE, &why);
+            restore(s);
+        }
+        return;
+    }
+    if (status->running || !s->m.should_run) {
+        restore(s);
+        return;
+    }
+    if (!strcmp(status->text, "finish-migrate") &&
+        loop_now(s->m.env->control) - s->undo_began <
+            s->m.env->conf->cancel_timeout) {
+        return; /* QEMU is about to resume it; the poll timer asks again */
+    }
+    migration_log(&s->m, LOG_LEVEL_INFO, "the guest is %s: resuming it",
+                  status->text);
+    s->cont_sent = true;
+    qmp_migrate_cont(s->monitor.qmp, source_qmp_timeout(s), on_cont, s);
+}
+
+static void ask_run_status(struct source *s);
+
+static void settle(struct source *s)
+{
+    if (s->settled) {
+        return;
+    }
+    s->settled = true;
+    source_deadline_stop(s);
+    migration_drop_carrier(&s->m, s->m.failure.error.text);
+    if (!s->monitor.qmp) {
+        tell_destination(s);
+        return;
+    }
+    ask_run_status(s);
+}
+
+static void ask_run_status(struct source *s)
+{
+    if (!s->cont_sent && !s->restoring) {
+        qmp_migrate_query_status(s->monitor.qmp, source_qmp_timeout(s),
+                                 on_run_status, s);
+    }
+}
+
+static void on_undo_info(void *arg, const struct qmp_migrate_info *info,
+                         const struct error *err)
+{
+    struct source *s = arg;
+
+    s->polling = false;
+    if (err || s->m.state != MIGRATION_CANCELLING) {
+        return;
+    }
+    s->status = info->status;
+    if (info->status == QMP_MIGRATE_NONE ||
+        qmp_migrate_status_is_final(info->status)) {
+        settle(s);
+    } else if (!s->cancel_sent) {
+        s->cancel_sent = true;
+        qmp_migrate_cancel(s->monitor.qmp, source_qmp_timeout(s), ignore_cb, s);
+    }
+}
+
+/* QEMU does not end its migration: it is blocked in a write, or its answer is
+ * late. Closing its sockets and yank are the ways out that always work. */
+static void force(struct source *s)
+{
+    migration_log(&s->m, LOG_LEVEL_WARNING,
+                  "source QEMU does not end its migration: closing its "
+                  "sockets");
+    s->path_dead = true;
+    migration_drop_carrier(&s->m, s->m.failure.error.text);
+    if (s->facts.probe.can[QMP_CAN_YANK]) {
+        qmp_migrate_yank(s->monitor.qmp, source_qmp_timeout(s), ignore_cb, s);
+    }
+}
+
+/* Called with every sign of life while cancelling, and by the poll timer. */
+void source_undo_status(struct source *s)
+{
+    mp_time now = loop_now(s->m.env->control);
+
+    if (s->settled) {
+        if (s->monitor.qmp) {
+            ask_run_status(s);
+        } else {
+            restore(s);
+        }
+        return;
+    }
+    if (!s->monitor.qmp) {
+        if (!loop_timer_is_running(&s->monitor.again)) {
+            settle(s);
+        }
+        return;
+    }
+    if (!qmp_is_ready(s->monitor.qmp)) {
+        return; /* taken over: on_ready or on_closed comes */
+    }
+    if (!s->migrate_sent || qmp_migrate_status_is_final(s->status)) {
+        settle(s);
+        return;
+    }
+    if (now - s->undo_began > s->m.env->conf->cancel_timeout) {
+        migration_advise(&s->m, "source QEMU did not end its migration in "
+                                "time; look at it with query-migrate");
+        settle(s);
+        return;
+    }
+    if (now - s->undo_began > CANCEL_PATIENCE && s->m.carrier) {
+        force(s);
+    }
+    if (!s->polling) {
+        s->polling = true;
+        qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_undo_info,
+                          s);
+    }
+}
+
+void source_undo(struct source *s)
+{
+    s->undo_began = loop_now(s->m.env->control);
+    s->proving = false;
+    s->polling = false;
+    source_deadline_stop(s);
+    source_drop_lanes(s);
+    peers_drop_calls(s->m.env->peers, s);
+    s->awaiting = false;
+    if (s->m.state != MIGRATION_CANCELLING) { /* else: taken over in it */
+        migration_set_state(&s->m, MIGRATION_CANCELLING);
+    }
+    if (s->monitor.qmp && s->migrate_sent && qmp_is_ready(s->monitor.qmp) &&
+        !qmp_migrate_status_is_final(s->status)) {
+        s->cancel_sent = true;
+        qmp_migrate_cancel(s->monitor.qmp, source_qmp_timeout(s), ignore_cb, s);
+    }
+    loop_timer_start(&s->poll, SOURCE_POLL);
+    source_undo_status(s);
+}

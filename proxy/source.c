@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The source's end of a migration: life, deadlines, failures. */
+#include "proxy/source.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/source-private.h"
+#include "util/cleanup.h"
+#include "util/parse.h"
+#include "util/path.h"
+
+mp_time source_qmp_timeout(const struct source *s)
+{
+    return s->m.env->conf->qmp_timeout;
+}
+
+struct migration *source_migration(struct source *source)
+{
+    return &source->m;
+}
+
+static void deadline_cb(void *arg)
+{
+    struct source *s = arg;
+    struct error err = ERROR_INIT;
+    char limit[32];
+
+    error_set(&err, ERR_TIMEOUT, "%s was not over within %s", s->deadline_name,
+              parse_format_duration(s->deadline_limit, limit, sizeof(limit)));
+    source_fail(s, MIGRATION_SOURCE, &err);
+}
+
+void source_deadline(struct source *s, const char *name, mp_time limit)
+{
+    s->deadline_name = name;
+    s->deadline_limit = limit;
+    loop_timer_start(&s->deadline, limit);
+}
+
+void source_deadline_stop(struct source *s)
+{
+    loop_timer_stop(&s->deadline);
+}
+
+static struct source *source_new(const struct migration_env *env,
+                                 const struct api_migrate *request,
+                                 struct error *err)
+{
+    struct source *s = calloc(1, sizeof(*s));
+
+    if (!s) {
+        error_set(err, ERR_NO_MEMORY, "migration %s: out of memory",
+                  request->id);
+        return NULL;
+    }
+    migration_init(&s->m, env, true, request);
+    loop_timer_init(&s->deadline, env->control, deadline_cb, s);
+    loop_timer_init(&s->poll, env->control, source_poll_cb, s);
+    loop_timer_init(&s->retry, env->control, source_retry_cb, s);
+    loop_timer_init(&s->grace, env->control, source_grace_cb, s);
+    loop_timer_init(&s->proof_timer, env->control, source_proof_late, s);
+    return s;
+}
+
+struct source *source_start(const struct migration_env *env,
+                            const struct api_migrate *request,
+                            struct error *err)
+{
+    struct source *s;
+    CLEANUP_FREE char *path = NULL;
+
+    const struct conf_peer *peer = conf_find_peer(env->conf, request->peer);
+    if (!peer) {
+        error_set(err, ERR_PEER_UNKNOWN,
+                  "peer \"%s\": the configuration has no [peer \"%s\"]",
+                  request->peer, request->peer);
+        return NULL;
+    }
+    if (!(peer->allow & CONF_ALLOW_RECEIVE)) {
+        error_set(err, ERR_FORBIDDEN,
+                  "peer %s may not receive guests of this host: [peer \"%s\"] "
+                  "has no \"receive\" in allow",
+                  request->peer, request->peer);
+        return NULL;
+    }
+    if (request->qmp_path[0]) {
+        path = strdup(request->qmp_path);
+    } else if (path_expand_vm(env->conf->qmp_path, request->vm, &path, err)) {
+        return NULL;
+    }
+    s = source_new(env, request, err);
+    if (!s) {
+        return NULL;
+    }
+    snprintf(s->m.qmp_path, sizeof(s->m.qmp_path), "%s", path ? path : "");
+    s->m.should_run = true;
+    if (source_prepare(s, err)) {
+        source_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+struct source *source_take_over(const struct migration_env *env,
+                                const struct api_migrate *request,
+                                json_object *record, struct error *err)
+{
+    struct source *s = source_new(env, request, err);
+    struct error why = ERROR_INIT;
+
+    if (!s) {
+        return NULL;
+    }
+    if (migration_from_record(&s->m, record, err)) {
+        source_free(s);
+        return NULL;
+    }
+    s->prepared_there = true;
+    s->path_dead = true;
+    s->migrate_sent = s->m.state >= MIGRATION_SETUP;
+    migration_log(&s->m, LOG_LEVEL_WARNING, "taken over in state %s",
+                  migration_state_name(s->m.state));
+    if (monitor_open(&s->monitor, env->control, env->conf, s->m.qmp_path,
+                     &source_qmp_ops, s, &why)) {
+        migration_log(&s->m, LOG_LEVEL_WARNING, "the source's QEMU: %s",
+                      why.text);
+    }
+    error_set(&why, ERR_DAEMON_RESTARTED,
+              "this daemon was restarted in the middle of the migration");
+    migration_note_failure(&s->m, MIGRATION_SOURCE, &why);
+    if (s->m.state == MIGRATION_COMMITTING ||
+        s->m.state == MIGRATION_COMPLETING) {
+        s->m.failure.is_set = false; /* it can still end well */
+        source_commit_take_over(s);
+    } else if (s->m.state == MIGRATION_CANCELLING ||
+               migration_state_can_undo(s->m.state, s->m.postcopy)) {
+        source_undo(s);
+    } else {
+        source_attention(s);
+    }
+    return s;
+}
+
+void source_free(struct source *s)
+{
+    if (!s) {
+        return;
+    }
+    peers_drop_calls(s->m.env->peers, s);
+    loop_timer_done(&s->deadline);
+    loop_timer_done(&s->poll);
+    loop_timer_done(&s->retry);
+    loop_timer_done(&s->grace);
+    loop_timer_done(&s->proof_timer);
+    source_drop_lanes(s);
+    migration_drop_carrier(&s->m, NULL);
+    monitor_close(&s->monitor);
+    facts_done(&s->facts);
+    migration_done(&s->m);
+    free(s);
+}
+
+void source_end(struct source *s, enum migration_state state)
+{
+    source_deadline_stop(s);
+    loop_timer_stop(&s->poll);
+    loop_timer_stop(&s->retry);
+    loop_timer_stop(&s->grace);
+    loop_timer_stop(&s->proof_timer);
+    peers_drop_calls(s->m.env->peers, s);
+    source_drop_lanes(s);
+    migration_drop_carrier(&s->m, s->m.failure.is_set ? s->m.failure.error.text
+                                                      : NULL);
+    monitor_close(&s->monitor);
+    migration_set_state(&s->m, state);
+    s->m.env->on_end(s->m.env->arg, &s->m);
+}
+
+/* The guest may be on either side, or nowhere whole: touch nothing more. */
+void source_attention(struct source *s)
+{
+    s->m.guest_is_on = s->m.started ? MIGRATION_DESTINATION : "unknown";
+    if (!s->m.advice[0]) {
+        if (s->m.started && s->m.failure.error.code == ERR_QEMU_GONE) {
+            migration_advise(&s->m,
+                             "the destination's QEMU has ended and the guest "
+                             "with it: end the source's QEMU, then start the "
+                             "guest anew from its disk");
+        } else if (s->m.postcopy) {
+            migration_advise(
+                &s->m,
+                "the guest is spread over both hosts: do not resume the "
+                "source, end neither QEMU. If both say postcopy-paused "
+                "(query-migrate), recover with migrate-recover on the "
+                "destination and migrate with resume=true on the source; else "
+                "only a restart of the guest helps");
+        } else {
+            migration_advise(
+                &s->m,
+                "the guest was handed over and the destination did not say "
+                "whether it started it. Look at the destination's QEMU: if it "
+                "runs, end the source's; only if it is surely gone, resume the "
+                "source with cont");
+        }
+    }
+    source_end(s, MIGRATION_ATTENTION);
+}
+
+/* After the point of no return nothing can be undone; what still can happen is
+ * that the destination ends well by itself. */
+static void fail_late(struct source *s)
+{
+    if (s->m.state == MIGRATION_COMMITTING ||
+        s->m.state == MIGRATION_COMPLETING) {
+        return; /* these ask the destination until their own deadline */
+    }
+    if (s->m.state == MIGRATION_POSTCOPY && s->source_completed) {
+        return; /* every page has left and was taken */
+    }
+    source_attention(s);
+}
+
+/* A postcopy that QEMU itself gave up before it was one: without COMMIT the
+ * destination never runs, and the source's memory is whole. */
+static bool qemu_took_back(const struct source *s)
+{
+    return s->m.state == MIGRATION_SWITCHOVER && !s->m.committed &&
+           (s->status == QMP_MIGRATE_FAILED ||
+            s->status == QMP_MIGRATE_CANCELLED);
+}
+
+void source_fail(struct source *s, const char *side, const struct error *err)
+{
+    if (migration_state_is_end(s->m.state)) {
+        return;
+    }
+    /* what was ordered is not a failure */
+    if (!(s->m.cancelled && s->m.state == MIGRATION_CANCELLING)) {
+        migration_note_failure(&s->m, side, err);
+    }
+    if (s->m.state == MIGRATION_CANCELLING) {
+        return; /* being undone already; its own steps see what is gone */
+    }
+    if (migration_state_can_undo(s->m.state, s->m.postcopy) ||
+        qemu_took_back(s)) {
+        source_undo(s);
+    } else {
+        fail_late(s);
+    }
+}
+
+void source_grace_cb(void *arg)
+{
+    struct source *s = arg;
+
+    if (s->has_soft) {
+        s->has_soft = false;
+        loop_timer_stop(&s->grace);
+        source_fail(s, MIGRATION_SOURCE, &s->soft);
+    }
+}
+
+void source_fail_softly(struct source *s, const struct error *err)
+{
+    if (s->m.state == MIGRATION_CANCELLING || !s->awaiting) {
+        source_fail(s, MIGRATION_SOURCE, err);
+    } else if (!s->has_soft) {
+        s->has_soft = true;
+        s->soft = *err;
+        loop_timer_start(&s->grace, SOURCE_GRACE);
+    }
+}
+
+void source_failf(struct source *s, const char *side, enum error_code code,
+                  const char *format, ...)
+{
+    struct error err = ERROR_INIT;
+    char text[sizeof(err.text)];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    error_set(&err, code, "%s", text);
+    source_fail(s, side, &err);
+}
+
+int source_cancel(struct source *s, const struct error *why, struct error *err)
+{
+    if (migration_state_is_end(s->m.state) ||
+        s->m.state == MIGRATION_CANCELLING) {
+        return 0;
+    }
+    if (!migration_state_can_undo(s->m.state, s->m.postcopy)) {
+        return error_set(err, ERR_TOO_LATE,
+                         "migration %s is %s: past the point of no return, the "
+                         "guest belongs to the destination",
+                         s->m.request.id, migration_state_name(s->m.state));
+    }
+    s->m.cancelled = true;
+    migration_note_failure(&s->m, MIGRATION_SOURCE, why);
+    source_undo(s);
+    return 0;
+}
+
+int source_postcopy(struct source *s, struct error *err)
+{
+    if (s->m.state > MIGRATION_PRECOPY) {
+        return error_set(err, ERR_TOO_LATE,
+                         "migration %s is %s; postcopy can be ordered until "
+                         "the end of precopy",
+                         s->m.request.id, migration_state_name(s->m.state));
+    }
+    if (!s->m.may_postcopy) {
+        return error_set(err, ERR_UNSUPPORTED,
+                         "migration %s was started with mode precopy: its "
+                         "QEMUs are not set up for postcopy",
+                         s->m.request.id);
+    }
+    s->m.policy.postcopy_asked = true;
+    return 0;
+}
+
+void source_peer_restarted(struct source *s)
+{
+    if (s->m.state < MIGRATION_COMMITTING && s->prepared_there) {
+        source_failf(s, MIGRATION_DESTINATION, ERR_DAEMON_RESTARTED,
+                     "the daemon of peer %s was restarted and has lost the "
+                     "migration",
+                     s->m.request.peer);
+    }
+}
