@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What the files of the destination's end share.
+ *
+ *   destination.c        life, failures, news, requests
+ *   destination-setup.c  prepare, lanes, listen
+ *   destination-run.c    following QEMU, commit, finish, abort */
+#ifndef PROXY_DESTINATION_PRIVATE_H
+#define PROXY_DESTINATION_PRIVATE_H
+
+#include "proxy/destination.h"
+#include "proxy/monitor.h"
+
+#define DESTINATION_LOADED_POLL (2 * MP_MS) /* inmigrate -> paused */
+#define DESTINATION_GRACE (300 * MP_MS)
+#define DESTINATION_TICK (1 * MP_SECOND)
+
+struct destination {
+    struct migration m;
+    struct monitor monitor;
+    struct facts facts;
+    struct loop_timer deadline;
+    const char *deadline_name;
+    mp_time deadline_limit;
+    struct loop_timer tick;   /* is the source still there? */
+    struct loop_timer loaded; /* polls for the end of loading */
+
+    bool preempt_needed;
+    json_object *source_facts; /* from prepare, until compared */
+    uint8_t token[HELLO_TOKEN_BYTES];
+    bool has_token;
+    char listen_path[PATH_SOCKET_MAX + 1];
+    bool incoming_sent; /* migrate-incoming */
+    bool carrier_ready;
+    mp_time heard_at; /* the source's last request */
+
+    /* requests that wait for something */
+    struct peer_request *prepare;
+    struct peer_request *listen;
+    struct peer_request *await;
+    struct peer_request *commit;
+    struct peer_request *finish;
+    uint64_t await_seen;
+
+    /* news */
+    uint64_t seq;
+    bool prepared;
+    bool completed;
+    mp_time resumed_at;
+
+    enum qmp_migrate_status status;
+    bool asking_loaded;
+    bool cont_sent;
+    bool path_dead;
+    struct loop_timer grace; /* see destination_fail_softly() */
+    bool has_soft;
+    struct error soft;
+    bool shutdown_seen; /* the guest itself ended its QEMU */
+    bool undoing;
+    bool ended_by_source; /* abort came */
+};
+
+/* destination.c */
+void destination_deadline(struct destination *d, const char *name,
+                          mp_time limit);
+void destination_fail(struct destination *d, const struct error *err);
+/* As destination_fail(), before COMMIT, for a broken path: its cause may be the
+ * source's, whose abort is waited for a moment, so that both ends tell the
+ * same story. */
+void destination_fail_softly(struct destination *d, const struct error *err);
+void destination_failf(struct destination *d, enum error_code code,
+                       const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void destination_end(struct destination *d, enum migration_state state);
+/* Something changed: answers the await that is open. */
+void destination_news(struct destination *d);
+json_object *destination_news_to_json(struct destination *d);
+mp_time destination_qmp_timeout(const struct destination *d);
+/* Ends a request with the migration's failure. */
+void destination_refuse(struct destination *d, struct peer_request **request);
+
+/* destination-setup.c */
+int destination_prepare(struct destination *d, struct error *err);
+void destination_listen(struct destination *d);
+extern const struct qmp_ops destination_qmp_ops;
+
+/* destination-run.c */
+void destination_on_event(void *arg, const char *name, json_object *data,
+                          int64_t timestamp_us, mp_time received);
+void destination_loaded_cb(void *arg);
+void destination_prove(struct destination *d, struct peer_request *request);
+void destination_commit(struct destination *d, struct peer_request *request);
+void destination_finish(struct destination *d, struct peer_request *request);
+void destination_abort(struct destination *d, struct peer_request *request);
+/* Before COMMIT: bound not to start; QEMU is ended if it holds a half-loaded or
+ * surplus guest and quit says so. */
+void destination_undo(struct destination *d, bool quit);
+void destination_resume_again(struct destination *d);
+
+#endif

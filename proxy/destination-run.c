@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The destination's end: following QEMU, commit, finish, abort. */
+#include <string.h>
+
+#include "proxy/destination-private.h"
+#include "qmp/json-value.h"
+
+#define PROVE_QMP (500 * MP_MS)
+
+/* Loading ------------------------------------------------------------------ */
+
+/* The guest is loaded when QEMU no longer says inmigrate. cont before that is
+ * accepted by QEMU and starts the guest later by itself, so it is never sent.
+ * In postcopy QEMU's main loop may wait for a page just now: an answer that is
+ * late is no failure. */
+static void on_loaded_status(void *arg, const struct qmp_run_status *status,
+                             const struct error *err)
+{
+    struct destination *d = arg;
+
+    d->asking_loaded = false;
+    if (d->m.state != MIGRATION_SWITCHOVER || d->prepared) {
+        return;
+    }
+    if (err && (err->code == ERR_CANCELLED || err->code == ERR_QEMU_GONE)) {
+        return;
+    }
+    if (err || !strcmp(status->text, "inmigrate")) {
+        loop_timer_start(&d->loaded, DESTINATION_LOADED_POLL);
+        return;
+    }
+    if (status->running) {
+        /* somebody else has resumed it: never ours to commit */
+        destination_failf(d, ERR_GUEST_STATE,
+                          "the destination QEMU runs the guest although it was "
+                          "not told to: another client of its monitor did it. "
+                          "Stop one of the two QEMUs now");
+        return;
+    }
+    json_value_copy_text(d->m.run_state, sizeof(d->m.run_state), status->text);
+    d->prepared = true;
+    migration_save(&d->m);
+    destination_news(d);
+}
+
+void destination_loaded_cb(void *arg)
+{
+    struct destination *d = arg;
+
+    if (d->monitor.qmp && !d->asking_loaded && !d->prepared &&
+        d->m.state == MIGRATION_SWITCHOVER) {
+        d->asking_loaded = true;
+        qmp_migrate_query_status(d->monitor.qmp, destination_qmp_timeout(d),
+                                 on_loaded_status, d);
+    }
+}
+
+static void enter_switchover(struct destination *d)
+{
+    if (d->m.state == MIGRATION_SETUP) {
+        migration_set_state(&d->m, MIGRATION_PRECOPY);
+    }
+    if (d->m.state == MIGRATION_PRECOPY) {
+        migration_set_state(&d->m, MIGRATION_SWITCHOVER);
+    }
+    destination_loaded_cb(d);
+}
+
+static void on_failed_info(void *arg, const struct qmp_migrate_info *info,
+                           const struct error *err)
+{
+    struct destination *d = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    destination_failf(
+        d, ERR_QEMU_FAILED, "destination QEMU ended the migration: failed%s%s",
+        info && info->error_desc[0] ? ": " : "", info ? info->error_desc : "");
+}
+
+static void on_migration_event(struct destination *d,
+                               enum qmp_migrate_status status)
+{
+    d->status = status;
+    migration_log(&d->m, LOG_LEVEL_DEBUG, "destination QEMU: %s",
+                  qmp_migrate_status_name(status));
+    if (status == QMP_MIGRATE_ACTIVE && d->m.state == MIGRATION_SETUP) {
+        carrier_set_phase(d->m.carrier, MUX_PHASE_PRECOPY);
+        migration_set_state(&d->m, MIGRATION_PRECOPY);
+    } else if (status == QMP_MIGRATE_POSTCOPY_ACTIVE && !d->m.started) {
+        d->m.postcopy = true;
+        carrier_set_phase(d->m.carrier, MUX_PHASE_POSTCOPY);
+        enter_switchover(d);
+    } else if (status == QMP_MIGRATE_COMPLETED) {
+        d->completed = true;
+        if (!d->m.started) {
+            enter_switchover(d);
+        } else {
+            destination_news(d);
+        }
+    } else if (status == QMP_MIGRATE_POSTCOPY_PAUSED) {
+        destination_failf(d, ERR_LINK_LOST,
+                          "destination QEMU lost its connection in postcopy "
+                          "(postcopy-paused)");
+    } else if (status == QMP_MIGRATE_FAILED && d->monitor.qmp) {
+        qmp_migrate_query(d->monitor.qmp, PROVE_QMP, on_failed_info, d);
+    }
+}
+
+/* Commit ------------------------------------------------------------------- */
+
+static void answer_started(struct destination *d)
+{
+    json_object *result;
+
+    if (!d->commit) {
+        return;
+    }
+    result = json_object_new_object();
+    json_object_object_add(result, "started", json_object_new_boolean(true));
+    json_object_object_add(result, "resumed_at_ns",
+                           json_object_new_int64(d->resumed_at));
+    peer_request_reply(d->commit, result);
+    d->commit = NULL;
+}
+
+/* The guest runs here (or is here, paused as it was). */
+static void now_runs(struct destination *d)
+{
+    if (d->m.state == MIGRATION_COMMITTING) {
+        migration_set_state(&d->m, d->m.postcopy && !d->completed
+                                       ? MIGRATION_POSTCOPY
+                                       : MIGRATION_COMPLETING);
+    }
+    answer_started(d);
+    destination_news(d);
+}
+
+static json_object *will_not_start_to_json(struct destination *d)
+{
+    json_object *result = json_object_new_object();
+    json_object *failure = json_object_new_object();
+
+    json_object_object_add(result, "started", json_object_new_boolean(false));
+    json_object_object_add(result, "will_start",
+                           json_object_new_boolean(false));
+    json_object_object_add(
+        failure, "class",
+        json_object_new_string(error_class(d->m.failure.error.code)));
+    json_object_object_add(failure, "message",
+                           json_object_new_string(d->m.failure.error.text));
+    json_object_object_add(result, "error", failure);
+    return result;
+}
+
+/* cont was refused: the guest did not run here, not for an instant. A precopy
+ * goes back to the source, once that is on disk. */
+static void start_failed(struct destination *d, const struct error *err)
+{
+    struct error why = *err, save = ERROR_INIT;
+
+    error_wrap(&why, "destination QEMU did not start the guest");
+    migration_note_failure(&d->m, MIGRATION_DESTINATION, &why);
+    if (d->m.postcopy) {
+        migration_advise(&d->m, "the guest is here and stopped, its memory is "
+                                "still being received: remove the cause and "
+                                "resume it here with cont");
+        destination_end(d, MIGRATION_ATTENTION);
+        return;
+    }
+    d->m.started = false;
+    d->m.will_not_start = true;
+    if (migration_commit_state(&d->m, MIGRATION_CANCELLING, &save)) {
+        migration_advise(&d->m, "the guest is whole on both hosts and runs on "
+                                "neither: resume exactly one, with cont");
+        d->m.started = true;
+        destination_end(d, MIGRATION_ATTENTION);
+        return;
+    }
+    if (d->commit) {
+        peer_request_reply(d->commit, will_not_start_to_json(d));
+        d->commit = NULL;
+    }
+    destination_undo(d, false);
+}
+
+static void on_cont(void *arg, const struct error *err)
+{
+    struct destination *d = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (!err) {
+        if (d->m.state == MIGRATION_COMMITTING) {
+            if (!d->resumed_at) {
+                d->resumed_at = clock_now();
+            }
+            now_runs(d);
+        }
+    } else if (err->code == ERR_QMP && d->m.state == MIGRATION_COMMITTING) {
+        start_failed(d, err);
+    }
+    /* late: RESUME or the source's next question brings it */
+}
+
+static void start_guest(struct destination *d)
+{
+    if (!d->m.should_run) {
+        now_runs(d);
+        return;
+    }
+    d->cont_sent = true;
+    qmp_migrate_cont(d->monitor.qmp, d->m.env->conf->commit_timeout, on_cont,
+                     d);
+}
+
+void destination_commit(struct destination *d, struct peer_request *request)
+{
+    struct error err = ERROR_INIT;
+    json_object *params = peer_request_params(request);
+
+    if (d->m.started) { /* asked again: the answer got lost, or is not yet due
+                         */
+        if (d->commit) {
+            peer_request_fail(
+                d->commit,
+                &(struct error){.code = ERR_CONFLICT, .text = "asked again"});
+        }
+        d->commit = request;
+        if (d->m.state != MIGRATION_COMMITTING) {
+            answer_started(d);
+        }
+        return;
+    }
+    if (d->m.will_not_start || d->m.state == MIGRATION_CANCELLING) {
+        peer_request_reply(request, will_not_start_to_json(d));
+        return;
+    }
+    if (!d->prepared || !d->monitor.qmp) {
+        error_set(&err, ERR_CONFLICT,
+                  "migration.commit: the guest is not loaded yet");
+        peer_request_fail(request, &err);
+        return;
+    }
+    json_value_bool(params, "run", &d->m.should_run);
+    json_value_bool(params, "postcopy", &d->m.postcopy);
+    d->m.committed = true;
+    d->m.started = true;
+    if (migration_commit_state(&d->m, MIGRATION_COMMITTING, &err)) {
+        d->m.committed = false;
+        d->m.started = false;
+        peer_request_fail(request, &err); /* the source asks again */
+        return;
+    }
+    d->m.guest_is_on = MIGRATION_DESTINATION;
+    d->commit = request;
+    start_guest(d);
+}
+
+/* Taken over by a new daemon: STARTED is on disk, cont may not have been. */
+static void on_resume_status(void *arg, const struct qmp_run_status *status,
+                             const struct error *err)
+{
+    struct destination *d = arg;
+
+    if (err) {
+        return;
+    }
+    if (!status->running && d->m.should_run &&
+        d->m.state == MIGRATION_COMMITTING) {
+        start_guest(d);
+    } else {
+        now_runs(d);
+    }
+}
+
+static void on_resume_info(void *arg, const struct qmp_migrate_info *info,
+                           const struct error *err)
+{
+    struct destination *d = arg;
+
+    if (err || migration_state_is_end(d->m.state)) {
+        return;
+    }
+    d->m.info = *info;
+    d->completed = info->status == QMP_MIGRATE_COMPLETED;
+    if (d->m.postcopy && !d->completed) {
+        destination_failf(d, ERR_DAEMON_RESTARTED,
+                          "the destination's daemon was restarted in the "
+                          "middle of postcopy (QEMU: %s)",
+                          info->status_text);
+        return;
+    }
+    qmp_migrate_query_status(d->monitor.qmp, destination_qmp_timeout(d),
+                             on_resume_status, d);
+}
+
+void destination_resume_again(struct destination *d)
+{
+    if (d->m.started) {
+        qmp_migrate_query(d->monitor.qmp, destination_qmp_timeout(d),
+                          on_resume_info, d);
+    } else if (d->m.state == MIGRATION_CANCELLING) {
+        destination_undo(d, false);
+    }
+}
+
+void destination_on_event(void *arg, const char *name, json_object *data,
+                          int64_t timestamp_us, mp_time received)
+{
+    struct destination *d = arg;
+    enum qmp_migrate_status status;
+
+    if (migration_state_is_end(d->m.state)) {
+        return;
+    }
+    if (qmp_migrate_status_of_event(name, data, &status)) {
+        on_migration_event(d, status);
+    } else if (!strcmp(name, "SHUTDOWN")) {
+        d->shutdown_seen = true;
+    } else if (!strcmp(name, "RESUME") && d->cont_sent && !d->resumed_at) {
+        d->resumed_at = received;
+        if (d->m.state == MIGRATION_COMMITTING) {
+            now_runs(d);
+        }
+    }
+}
+
+/* Prove -------------------------------------------------------------------- */
+
+static void on_prove(void *arg, const struct qmp_migrate_info *info,
+                     const struct error *err)
+{
+    struct peer_request *request = arg;
+    struct error why = ERROR_INIT;
+
+    if (err) {
+        why = *err;
+        error_wrap(&why, "destination QEMU");
+        peer_request_fail(request, &why);
+    } else if (info->status != QMP_MIGRATE_ACTIVE) {
+        error_set(&why, ERR_QEMU_FAILED,
+                  "destination QEMU is %s, it should be active",
+                  info->status_text);
+        peer_request_fail(request, &why);
+    } else {
+        peer_request_reply(request, NULL);
+    }
+}
+
+void destination_prove(struct destination *d, struct peer_request *request)
+{
+    struct error err = ERROR_INIT;
+
+    if (!d->monitor.qmp || d->path_dead || d->m.state == MIGRATION_CANCELLING) {
+        error_set(&err, ERR_QEMU_GONE,
+                  "destination QEMU or the path to it is gone");
+        peer_request_fail(request, &err);
+        return;
+    }
+    qmp_migrate_query(d->monitor.qmp, PROVE_QMP, on_prove, request);
+}
+
+/* Finish ------------------------------------------------------------------- */
+
+static void on_finish_restored(void *arg, const struct error *err)
+{
+    struct destination *d = arg;
+    json_object *result;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (err) {
+        migration_log(&d->m, LOG_LEVEL_WARNING,
+                      "destination QEMU, putting capabilities back: %s",
+                      err->text);
+    } else {
+        d->m.caps_changed = false;
+    }
+    if (d->finish) {
+        result = json_object_new_object();
+        json_object_object_add(result, "completed",
+                               json_object_new_boolean(true));
+        if (d->m.vcpu_blocktime_ms >= 0) {
+            json_object_object_add(
+                result, "vcpu_blocktime_ms",
+                json_object_new_int64(d->m.vcpu_blocktime_ms));
+        }
+        peer_request_reply(d->finish, result);
+        d->finish = NULL;
+    }
+    d->m.failure.is_set = false; /* what was said before the guest ran on */
+    destination_end(d, MIGRATION_COMPLETED);
+}
+
+static void on_finish_info(void *arg, const struct qmp_migrate_info *info,
+                           const struct error *err)
+{
+    struct destination *d = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (info) {
+        d->m.info = *info;
+        if (info->has_postcopy_blocktime && d->m.postcopy) {
+            d->m.vcpu_blocktime_ms = (int64_t)info->postcopy_blocktime_ms;
+        }
+    }
+    if (d->monitor.qmp) {
+        qmp_caps_restore(d->monitor.qmp, d->m.caps, destination_qmp_timeout(d),
+                         on_finish_restored, d);
+    } else {
+        on_finish_restored(d, NULL);
+    }
+}
+
+void destination_finish(struct destination *d, struct peer_request *request)
+{
+    struct error err = ERROR_INIT;
+
+    if (!d->m.started || (d->m.postcopy && !d->completed) || d->finish ||
+        d->m.state == MIGRATION_COMMITTING) {
+        error_set(&err, ERR_CONFLICT, "migration.finish: not yet, or twice");
+        if (request) {
+            peer_request_fail(request, &err);
+        }
+        return;
+    }
+    d->finish = request;
+    if (d->m.state == MIGRATION_POSTCOPY) {
+        migration_set_state(&d->m, MIGRATION_COMPLETING);
+    }
+    migration_drop_carrier(&d->m, NULL);
+    if (d->monitor.qmp) {
+        qmp_migrate_query(d->monitor.qmp, destination_qmp_timeout(d),
+                          on_finish_info, d);
+    } else {
+        on_finish_restored(d, NULL);
+    }
+}
+
+/* Abort -------------------------------------------------------------------- */
+
+static void on_undo_restored(void *arg, const struct error *err)
+{
+    struct destination *d = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (err && err->code != ERR_QEMU_GONE) {
+        migration_log(&d->m, LOG_LEVEL_WARNING,
+                      "destination QEMU, putting capabilities back: %s",
+                      err->text);
+    }
+    if (!migration_state_is_end(d->m.state)) {
+        destination_end(d, d->m.cancelled ? MIGRATION_CANCELLED
+                                          : MIGRATION_FAILED);
+    }
+}
+
+/* Bound not to start, on disk if that is possible at all. */
+static void begin_undo(struct destination *d)
+{
+    struct error err = ERROR_INIT;
+
+    d->undoing = true;
+    if (d->m.state == MIGRATION_CANCELLING) { /* taken over, or cont failed */
+        migration_save(&d->m);
+    } else if (migration_commit_state(&d->m, MIGRATION_CANCELLING, &err)) {
+        migration_log(&d->m, LOG_LEVEL_ERROR, "%s", err.text);
+        d->m.state = MIGRATION_CANCELLING;
+    }
+    loop_timer_stop(&d->loaded);
+    destination_deadline(d, "undoing", d->m.env->conf->cancel_timeout);
+    migration_drop_carrier(&d->m, d->m.failure.error.text);
+    destination_refuse(d, &d->prepare);
+    destination_refuse(d, &d->listen);
+    destination_news(d);
+}
+
+void destination_undo(struct destination *d, bool quit)
+{
+    d->m.will_not_start = true;
+    d->m.guest_is_on = MIGRATION_SOURCE;
+    if (!d->undoing) {
+        begin_undo(d);
+    }
+    if (!d->monitor.qmp && !loop_timer_is_running(&d->monitor.again)) {
+        on_undo_restored(d, NULL);
+    } else if (!d->monitor.qmp || !qmp_is_ready(d->monitor.qmp)) {
+        return; /* on_ready or on_closed comes */
+    } else if (d->incoming_sent && quit) {
+        /* this QEMU holds at most a copy that must never run */
+        qmp_migrate_quit(d->monitor.qmp, destination_qmp_timeout(d),
+                         on_undo_restored, d);
+    } else if (d->incoming_sent) {
+        return; /* the source's abort comes, or QEMU ends, or the deadline */
+    } else if (d->m.caps_changed) {
+        qmp_caps_restore(d->monitor.qmp, d->m.caps, destination_qmp_timeout(d),
+                         on_undo_restored, d);
+    } else {
+        on_undo_restored(d, NULL);
+    }
+}
+
+void destination_abort(struct destination *d, struct peer_request *request)
+{
+    json_object *params = peer_request_params(request);
+    const char *class = "cancelled", *text = "the source gave up",
+               *side = MIGRATION_SOURCE;
+    struct error err = ERROR_INIT;
+
+    if (d->m.started) {
+        error_set(&err, ERR_TOO_LATE,
+                  "migration.abort: the guest was started here");
+        peer_request_fail(request, &err);
+        return;
+    }
+    json_value_text(params, "class", &class);
+    json_value_text(params, "message", &text);
+    json_value_text(params, "side", &side);
+    json_value_bool(params, "cancelled", &d->m.cancelled);
+    error_set(&err, error_code_of_class(class), "%s", text);
+    if (!d->m.failure.is_set) {
+        migration_note_failure(&d->m, side, &err);
+    }
+    d->ended_by_source = true;
+    peer_request_reply(request, NULL);
+    destination_undo(d, true);
+}
