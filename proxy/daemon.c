@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The daemon: everything put together, in order, and taken apart again. */
+#include "proxy/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config.h"
+#include "proxy/api.h"
+#include "proxy/manager.h"
+#include "proxy/peer.h"
+#include "proxy/store.h"
+#include "transport/tls.h"
+#include "util/log.h"
+#include "util/loop.h"
+#include "util/sd.h"
+
+struct daemon {
+    struct conf *conf;
+    struct conf *old_conf; /* before the last reload, see reload() */
+    const char *config_path;
+    struct loop *control;
+    struct loop *data;
+    struct store *store;
+    struct tls *tls;
+    struct manager *manager;
+    struct peers *peers;
+    struct api *api;
+    struct event *signals[3];
+    struct loop_timer drain;
+    bool ending;
+};
+
+static int make_run_dir(const char *path, struct error *err)
+{
+    if (mkdir(path, 0755) && errno != EEXIST) {
+        return error_set_errno(err, ERR_IO, errno, "making %s", path);
+    }
+    return 0;
+}
+
+/* New certificates, peers and limits; what cannot be changed while running is
+ * named and stays. */
+static void reload(struct daemon *daemon)
+{
+    struct error err = ERROR_INIT;
+    char names[256];
+    struct conf *conf = conf_load(daemon->config_path, &err);
+    struct tls *tls = conf ? tls_load(conf->tls_dir, &err) : NULL;
+
+    if (!conf || !tls) {
+        log_error("reload: %s; everything stays as it was", err.text);
+        conf_free(conf);
+        return;
+    }
+    if (conf_needs_restart(daemon->conf, conf, names, sizeof(names))) {
+        log_warning("reload: %s need a restart", names);
+    }
+    log_set_level((enum log_level)conf->log_level);
+    peers_reload(daemon->peers, conf, tls);
+    manager_set_conf(daemon->manager, conf);
+    tls_unref(daemon->tls);
+    daemon->tls = tls;
+    /* monitors that are being opened still look at the one before */
+    if (!manager_count(daemon->manager)) {
+        conf_free(daemon->old_conf);
+        daemon->old_conf = NULL;
+    }
+    if (daemon->old_conf) {
+        log_warning("reload: migrations under way still use the configuration "
+                    "of before; its memory is kept until the daemon ends");
+    }
+    daemon->old_conf = daemon->conf;
+    daemon->conf = conf;
+    log_info("reloaded %s", daemon->config_path);
+}
+
+static void idle_cb(void *arg)
+{
+    struct daemon *daemon = arg;
+    loop_stop(daemon->control);
+}
+
+static void drain_cb(void *arg)
+{
+    struct daemon *daemon = arg;
+    log_warning("%u migrations are still under way: those that can be undone "
+                "are cancelled, the others are waited for",
+                manager_count(daemon->manager));
+    manager_cancel_all(daemon->manager);
+}
+
+static void end_cb(evutil_socket_t signal, short what, void *arg)
+{
+    struct daemon *daemon = arg;
+
+    if (daemon->ending) {
+        log_warning("ending at once, %u migrations are left to their records",
+                    manager_count(daemon->manager));
+        loop_stop(daemon->control);
+        return;
+    }
+    daemon->ending = true;
+    sd_notify("STOPPING=1");
+    log_info("ending: no new migrations, %u are under way",
+             manager_count(daemon->manager));
+    loop_timer_start(&daemon->drain, daemon->conf->cancel_timeout);
+    manager_drain(daemon->manager, idle_cb, daemon);
+}
+
+static void reload_cb(evutil_socket_t signal, short what, void *arg)
+{
+    reload(arg);
+}
+
+static int add_signals(struct daemon *daemon, struct error *err)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+
+    signal(SIGPIPE, SIG_IGN);
+    for (int i = 0; i < 3; i++) {
+        daemon->signals[i] =
+            evsignal_new(loop_base(daemon->control), numbers[i],
+                         numbers[i] == SIGHUP ? reload_cb : end_cb, daemon);
+        if (!daemon->signals[i] || event_add(daemon->signals[i], NULL)) {
+            return error_set(err, ERR_INTERNAL, "signals cannot be set up");
+        }
+    }
+    return 0;
+}
+
+/* The order: what can refuse to start comes before what others can see. */
+static int start(struct daemon *daemon, struct error *err)
+{
+    const struct conf *conf = daemon->conf;
+    struct api_params api = {.socket_path = conf->api_socket,
+                             .socket_mode = conf->api_mode,
+                             .socket_group = conf->api_group};
+
+    if (make_run_dir(conf->run_dir, err)) {
+        return -1;
+    }
+    daemon->tls = tls_load(conf->tls_dir, err);
+    if (!daemon->tls) {
+        return -1;
+    }
+    daemon->store = store_open(conf->state_dir, err);
+    daemon->control = daemon->store ? loop_new("control", err) : NULL;
+    daemon->data = daemon->control ? loop_new("data", err) : NULL;
+    if (!daemon->data || add_signals(daemon, err)) {
+        return -1;
+    }
+    loop_timer_init(&daemon->drain, daemon->control, drain_cb, daemon);
+    daemon->manager =
+        manager_new(daemon->control, daemon->data, conf, daemon->store, err);
+    if (!daemon->manager) {
+        return -1;
+    }
+    daemon->peers = peers_new(daemon->control, conf, daemon->tls,
+                              &manager_peers_ops, daemon->manager, err);
+    if (!daemon->peers) {
+        return -1;
+    }
+    manager_set_peers(daemon->manager, daemon->peers);
+    if (loop_start_thread(daemon->data, err)) {
+        return -1;
+    }
+    api.loop = daemon->control;
+    daemon->api = api_new(&api, &manager_api_ops, daemon->manager, err);
+    if (!daemon->api) {
+        return error_wrap(err, "api.socket");
+    }
+    manager_take_over(daemon->manager);
+    return 0;
+}
+
+static void stop(struct daemon *daemon)
+{
+    api_free(daemon->api);
+    manager_free(daemon->manager);
+    peers_free(daemon->peers);
+    if (daemon->data) {
+        loop_stop(daemon->data);
+        loop_join_thread(daemon->data);
+        loop_free(daemon->data);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (daemon->signals[i]) {
+            event_free(daemon->signals[i]);
+        }
+    }
+    loop_timer_done(&daemon->drain);
+    loop_free(daemon->control);
+    store_close(daemon->store);
+    tls_unref(daemon->tls);
+    conf_free(daemon->conf);
+    conf_free(daemon->old_conf);
+}
+
+int daemon_run(struct conf *conf, const char *config_path, struct error *err)
+{
+    struct daemon daemon = {.conf = conf, .config_path = config_path};
+
+    if (start(&daemon, err)) {
+        stop(&daemon);
+        return -1;
+    }
+    log_info("migproxy %s on %s is ready, api %s", PACKAGE_VERSION, conf->name,
+             conf->api_socket);
+    sd_notify("READY=1");
+    loop_run(daemon.control);
+    log_info("ended");
+    stop(&daemon);
+    return 0;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* migproxy: the daemon's command line. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "config.h"
+#include "proxy/daemon.h"
+#include "transport/tls.h"
+#include "transport/wire.h"
+#include "util/log.h"
+
+enum {
+    EXIT_USAGE = 2, /* usage or configuration */
+};
+
+static void usage(FILE *out)
+{
+    fprintf(out,
+            "usage: migproxy [--config FILE] [--log-level LEVEL]\n"
+            "       migproxy --check-config [--config FILE]\n"
+            "\n"
+            "Carries live migrations of QEMU guests to other hosts.\n"
+            "\n"
+            "  --config FILE         default %s\n"
+            "  --check-config        read the configuration and the "
+            "certificates, say what is wrong, end\n"
+            "  --sample-config       print a commented configuration, end\n"
+            "  --print-capabilities  print what this program can do (JSON), "
+            "end\n"
+            "  --log-level LEVEL     error, warning, info or debug; overrides "
+            "the configuration\n"
+            "  -h, --help            this text and the configuration's "
+            "options\n"
+            "  --version\n"
+            "\n"
+            "Exit status: 0 success, 1 failure, 2 usage or configuration.\n",
+            CONF_DEFAULT_FILE);
+}
+
+static void print_capabilities(void)
+{
+    printf("{\"program\":\"migproxy\",\"version\":\"%s\","
+           "\"protocol_versions\":[%d,%d],"
+           "\"features\":[\"precopy\",\"postcopy\",\"postcopy-preempt\","
+           "\"multifd-precopy\",\"tls1.3-mutual\",\"api-unix\"]}\n",
+           PACKAGE_VERSION, WIRE_VERSION_MIN, WIRE_VERSION_MAX);
+}
+
+struct options {
+    const char *config;
+    const char *log_level;
+    bool check;
+};
+
+/* -1: go on; else the exit status. */
+static int parse_options(int argc, char **argv, struct options *ret)
+{
+    enum { CONFIG = 256, CHECK, SAMPLE, CAPABILITIES, LEVEL, VERSION_OPTION };
+    static const struct option options[] = {
+        {"config", required_argument, NULL, CONFIG},
+        {"check-config", no_argument, NULL, CHECK},
+        {"sample-config", no_argument, NULL, SAMPLE},
+        {"print-capabilities", no_argument, NULL, CAPABILITIES},
+        {"log-level", required_argument, NULL, LEVEL},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, VERSION_OPTION},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        switch (option) {
+        case CONFIG:
+            ret->config = optarg;
+            break;
+        case CHECK:
+            ret->check = true;
+            break;
+        case LEVEL:
+            ret->log_level = optarg;
+            break;
+        case SAMPLE:
+            conf_sample(stdout);
+            return EXIT_SUCCESS;
+        case CAPABILITIES:
+            print_capabilities();
+            return EXIT_SUCCESS;
+        case VERSION_OPTION:
+            printf("migproxy %s\n", PACKAGE_VERSION);
+            return EXIT_SUCCESS;
+        case 'h':
+            usage(stdout);
+            printf("\n");
+            conf_help(stdout);
+            return EXIT_SUCCESS;
+        default:
+            usage(stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "migproxy: \"%s\": no such argument\n", argv[optind]);
+        usage(stderr);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+static int check(struct conf *conf, const char *file)
+{
+    struct error err = ERROR_INIT;
+    struct tls *tls = tls_load(conf->tls_dir, &err);
+    int status = tls ? EXIT_SUCCESS : EXIT_USAGE;
+
+    if (tls) {
+        printf("%s: good; %zu peers\n", file, conf->peer_count);
+    } else {
+        fprintf(stderr, "migproxy: %s: %s\n", conf->tls_dir, err.text);
+    }
+    tls_unref(tls);
+    conf_free(conf);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.config = CONF_DEFAULT_FILE};
+    struct error err = ERROR_INIT;
+    int status = parse_options(argc, argv, &options);
+    enum log_level level;
+
+    if (status >= 0) {
+        return status;
+    }
+    struct conf *conf = conf_load(options.config, &err);
+    if (!conf) {
+        fprintf(stderr, "migproxy: %s\n", err.text);
+        return EXIT_USAGE;
+    }
+    if (options.check) {
+        return check(conf, options.config);
+    }
+    level = (enum log_level)conf->log_level;
+    if (options.log_level && !log_parse_level(options.log_level, &level)) {
+        fprintf(stderr,
+                "migproxy: --log-level: \"%s\" is not one of error, warning, "
+                "info, debug\n",
+                options.log_level);
+        conf_free(conf);
+        return EXIT_USAGE;
+    }
+    log_set_level(level);
+    log_set_journal(getenv("JOURNAL_STREAM") != NULL);
+    if (daemon_run(conf, options.config, &err)) {
+        fprintf(stderr, "migproxy: %s\n", err.text);
+        return err.code == ERR_TLS || err.code == ERR_CONFIG ? EXIT_USAGE
+                                                             : EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

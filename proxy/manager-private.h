@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What manager.c (life), manager-api.c and manager-peer.c share. */
+#ifndef PROXY_MANAGER_PRIVATE_H
+#define PROXY_MANAGER_PRIVATE_H
+
+#include "proxy/destination.h"
+#include "proxy/manager.h"
+#include "proxy/source.h"
+
+/* The record of a migration that has ended, or (unfinished) of one that an
+ * earlier daemon left behind. */
+struct ended {
+    struct list node;
+    char id[API_ID_MAX + 1];
+    bool is_source;
+    bool unfinished;
+    json_object *record;
+    const char *started_at; /* the record's; sorts as text */
+};
+
+struct manager {
+    struct migration_env env;
+    struct list active; /* struct migration */
+    struct list ended;  /* struct ended, oldest first */
+    unsigned active_count;
+    unsigned ended_count;
+    bool draining;
+    loop_fn on_idle;
+    void *idle_arg;
+};
+
+/* The migration under way; peer may be NULL. */
+struct migration *manager_find_active(struct manager *manager, const char *id,
+                                      bool is_source, const char *peer);
+struct ended *manager_find_ended(struct manager *manager, const char *id,
+                                 bool is_source);
+struct source *manager_source(struct migration *m);
+struct destination *manager_destination(struct migration *m);
+void manager_add(struct manager *manager, struct migration *m);
+/* May another migration of this guest begin? */
+int manager_admit(struct manager *manager, const char *vm, struct error *err);
+json_object *manager_strip_record(json_object *record);
+
+#endif

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* All migrations of this host. */
+#include "proxy/manager.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proxy/manager-private.h"
+#include "qmp/json-value.h"
+
+struct source *manager_source(struct migration *m)
+{
+    /* a migration is the first member of what it is embedded in */
+    return (struct source *)(void *)m;
+}
+
+struct destination *manager_destination(struct migration *m)
+{
+    return (struct destination *)(void *)m;
+}
+
+struct migration *manager_find_active(struct manager *manager, const char *id,
+                                      bool is_source, const char *peer)
+{
+    LIST_EACH (node, &manager->active) {
+        struct migration *m = container_of(node, struct migration, node);
+        if (m->is_source == is_source && !strcmp(m->request.id, id) &&
+            (!peer || !strcmp(m->request.peer, peer))) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
+struct ended *manager_find_ended(struct manager *manager, const char *id,
+                                 bool is_source)
+{
+    LIST_EACH (node, &manager->ended) {
+        struct ended *ended = container_of(node, struct ended, node);
+        if (ended->is_source == is_source && !strcmp(ended->id, id)) {
+            return ended;
+        }
+    }
+    return NULL;
+}
+
+static void ended_free(struct manager *manager, struct ended *ended)
+{
+    list_remove(&ended->node);
+    json_object_put(ended->record);
+    free(ended);
+    manager->ended_count--;
+}
+
+static const char *role_name(bool is_source)
+{
+    return is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION;
+}
+
+static bool needs_attention(const struct ended *ended)
+{
+    const char *state = "";
+    json_value_text(ended->record, "state", &state);
+    return !strcmp(state, "attention");
+}
+
+/* Old records go, the oldest first; those that need a person stay. */
+static void prune(struct manager *manager)
+{
+    LIST_EACH_SAFE (node, &manager->ended) {
+        struct ended *ended = container_of(node, struct ended, node);
+        if (manager->ended_count <= manager->env.conf->records) {
+            return;
+        }
+        if (!ended->unfinished && !needs_attention(ended)) {
+            store_remove(manager->env.store, role_name(ended->is_source),
+                         ended->id);
+            ended_free(manager, ended);
+        }
+    }
+}
+
+/* Keeps record (its reference is taken), in order of its beginning. */
+static struct ended *keep_record(struct manager *manager, const char *id,
+                                 bool is_source, json_object *record)
+{
+    struct ended *old = manager_find_ended(manager, id, is_source);
+    struct ended *ended = calloc(1, sizeof(*ended));
+
+    if (!ended) {
+        json_object_put(record);
+        return NULL;
+    }
+    if (old) {
+        ended_free(manager, old);
+    }
+    json_value_copy_text(ended->id, sizeof(ended->id), id);
+    ended->is_source = is_source;
+    ended->record = record;
+    ended->started_at = "";
+    json_value_text(record, "started_at", &ended->started_at);
+    struct list *at = manager->ended.prev;
+    while (at != &manager->ended &&
+           strcmp(container_of(at, struct ended, node)->started_at,
+                  ended->started_at) > 0) {
+        at = at->prev;
+    }
+    list_insert_before(at->next, &ended->node);
+    manager->ended_count++;
+    return ended;
+}
+
+struct reap {
+    struct manager *manager;
+    struct migration *m;
+};
+
+static void reap_now(struct manager *manager, struct migration *m)
+{
+    keep_record(manager, m->request.id, m->is_source, migration_to_record(m));
+    manager->active_count--;
+    if (m->is_source) {
+        source_free(manager_source(m));
+    } else {
+        destination_free(manager_destination(m));
+    }
+    prune(manager);
+    if (manager->draining && !manager->active_count && manager->on_idle) {
+        manager->on_idle(manager->idle_arg);
+    }
+}
+
+static void reap_cb(void *arg)
+{
+    struct reap *reap = arg;
+    struct manager *manager = reap->manager;
+    struct migration *m = reap->m;
+
+    free(reap);
+    reap_now(manager, m);
+}
+
+static void on_end(void *arg, struct migration *m)
+{
+    struct manager *manager = arg;
+    struct reap *reap = malloc(sizeof(*reap));
+
+    if (!reap) {
+        abort(); /* see loop_post(): the records are on disk */
+    }
+    reap->manager = manager;
+    reap->m = m;
+    loop_defer(manager->env.control, reap_cb, reap);
+}
+
+void manager_add(struct manager *manager, struct migration *m)
+{
+    list_append(&manager->active, &m->node);
+    manager->active_count++;
+}
+
+/* Memory the kernel could give now, or 0 if it does not say. */
+static uint64_t available_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    char line[128];
+    uint64_t kib = 0;
+
+    while (file && fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1) {
+            break;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return kib * 1024;
+}
+
+int manager_admit(struct manager *manager, const char *vm, struct error *err)
+{
+    const struct conf *conf = manager->env.conf;
+    uint64_t needed =
+        conf->switchover_buffer_bytes * (manager->active_count + 1);
+    uint64_t available = available_bytes();
+
+    if (manager->draining) {
+        return error_set(err, ERR_SHUTTING_DOWN,
+                         "the daemon %s is ending and takes no new migrations",
+                         conf->name);
+    }
+    if (manager->active_count >= conf->sessions) {
+        return error_set(err, ERR_LIMIT,
+                         "%u migrations are under way on %s, the limit is %u "
+                         "([limits] sessions)",
+                         manager->active_count, conf->name, conf->sessions);
+    }
+    if (available && available < needed) {
+        return error_set(err, ERR_LIMIT,
+                         "%s has %" PRIu64 " MiB of memory available; %u "
+                         "migrations may need %" PRIu64
+                         " MiB ([migration] switchover-buffer)",
+                         conf->name, available >> 20, manager->active_count + 1,
+                         needed >> 20);
+    }
+    LIST_EACH (node, &manager->active) {
+        struct migration *m = container_of(node, struct migration, node);
+        if (!strcmp(m->request.vm, vm)) {
+            return error_set(err, ERR_CONFLICT,
+                             "guest %s is being migrated on %s already: "
+                             "migration %s (%s)",
+                             vm, conf->name, m->request.id,
+                             migration_state_name(m->state));
+        }
+    }
+    return 0;
+}
+
+json_object *manager_strip_record(json_object *record)
+{
+    json_object *object = json_object_new_object();
+
+    json_object_object_foreach(record, key, value)
+    {
+        if (strcmp(key, "successor")) {
+            json_object_object_add(object, key, json_object_get(value));
+        }
+    }
+    return object;
+}
+
+static void on_record(void *arg, const char *role, const char *id,
+                      json_object *record)
+{
+    struct manager *manager = arg;
+    bool is_source = !strcmp(role, MIGRATION_SOURCE);
+    enum migration_state state;
+    const char *name;
+    struct ended *ended;
+
+    if (!is_source && strcmp(role, MIGRATION_DESTINATION)) {
+        return;
+    }
+    ended = keep_record(manager, id, is_source, json_object_get(record));
+    if (ended && json_value_text(record, "state", &name) &&
+        migration_state_of_name(name, &state)) {
+        ended->unfinished = !migration_state_is_end(state);
+    }
+}
+
+static void on_bad_record(void *arg, const char *name, const struct error *err)
+{
+    log_warning("record %s is left alone: %s", name, err->text);
+}
+
+struct manager *manager_new(struct loop *control, struct loop *data,
+                            const struct conf *conf, struct store *store,
+                            struct error *err)
+{
+    struct manager *manager = calloc(1, sizeof(*manager));
+
+    if (!manager) {
+        error_set(err, ERR_NO_MEMORY, "manager: out of memory");
+        return NULL;
+    }
+    manager->env = (struct migration_env){.control = control,
+                                          .data = data,
+                                          .conf = conf,
+                                          .store = store,
+                                          .on_end = on_end,
+                                          .arg = manager};
+    list_init(&manager->active);
+    list_init(&manager->ended);
+    if (store_each(store, on_record, on_bad_record, manager, err)) {
+        manager_free(manager);
+        return NULL;
+    }
+    return manager;
+}
+
+void manager_free(struct manager *manager)
+{
+    if (!manager) {
+        return;
+    }
+    manager->on_idle = NULL;
+    while (!list_is_empty(&manager->active)) {
+        struct migration *m =
+            container_of(manager->active.next, struct migration, node);
+        migration_save(m);
+        if (m->is_source) {
+            source_free(manager_source(m));
+        } else {
+            destination_free(manager_destination(m));
+        }
+    }
+    while (!list_is_empty(&manager->ended)) {
+        ended_free(manager,
+                   container_of(manager->ended.next, struct ended, node));
+    }
+    free(manager);
+}
+
+void manager_set_peers(struct manager *manager, struct peers *peers)
+{
+    manager->env.peers = peers;
+}
+
+void manager_set_conf(struct manager *manager, const struct conf *conf)
+{
+    manager->env.conf = conf;
+}
+
+static void take_over(struct manager *manager, struct ended *ended)
+{
+    struct api_migrate request = {.postcopy_after_seconds = -1,
+                                  .timeout_seconds = -1,
+                                  .bandwidth_bytes_per_second = PARSE_UNLIMITED,
+                                  .max_downtime_ms = API_DOWNTIME_MS_DEFAULT};
+    struct error err = ERROR_INIT;
+    struct migration *m = NULL;
+
+    json_value_copy_text(request.id, sizeof(request.id), ended->id);
+    if (ended->is_source) {
+        struct source *source =
+            source_take_over(&manager->env, &request, ended->record, &err);
+        m = source ? source_migration(source) : NULL;
+    } else {
+        struct destination *destination =
+            destination_take_over(&manager->env, &request, ended->record, &err);
+        m = destination ? destination_migration(destination) : NULL;
+    }
+    if (!m) {
+        log_error("migration %s cannot be taken over, its record is left "
+                  "alone: %s",
+                  ended->id, err.text);
+        return;
+    }
+    manager_add(manager, m);
+}
+
+void manager_take_over(struct manager *manager)
+{
+    LIST_EACH_SAFE (node, &manager->ended) {
+        struct ended *ended = container_of(node, struct ended, node);
+        if (ended->unfinished) {
+            ended->unfinished = false;
+            take_over(manager, ended);
+        }
+    }
+}
+
+void manager_drain(struct manager *manager, loop_fn on_idle, void *arg)
+{
+    manager->draining = true;
+    manager->on_idle = on_idle;
+    manager->idle_arg = arg;
+    if (!manager->active_count) {
+        loop_defer(manager->env.control, on_idle, arg);
+    }
+}
+
+void manager_cancel_all(struct manager *manager)
+{
+    struct error why = ERROR_INIT, err = ERROR_INIT;
+
+    error_set(&why, ERR_SHUTTING_DOWN, "the daemon %s is ending",
+              manager->env.conf->name);
+    LIST_EACH_SAFE (node, &manager->active) {
+        struct migration *m = container_of(node, struct migration, node);
+        int rc = m->is_source
+                     ? source_cancel(manager_source(m), &why, &err)
+                     : destination_cancel(manager_destination(m), &why, &err);
+        if (rc) {
+            migration_log(m, LOG_LEVEL_WARNING, "it is waited for: %s",
+                          err.text);
+        }
+    }
+}
+
+unsigned manager_count(const struct manager *manager)
+{
+    return manager->active_count;
+}
