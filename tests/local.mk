@@ -6,7 +6,7 @@ include tests/unit/transport-lane.mk
 include tests/unit/stream.mk
 include tests/unit/qmp.mk
 include tests/unit/proxy-carrier.mk
-include tests/unit/proxy.mk
+include tests/unit/proxy-api.mk
 include tests/check/local.mk
 include tests/guest/local.mk
 include tests/e2e/local.mk

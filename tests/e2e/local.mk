@@ -10,6 +10,7 @@ EXTRA_DIST += \
 	%D%/lab/leaks.py \
 	%D%/lab/link.py \
 	%D%/lab/migproxy.py \
+	%D%/lab/move.py \
 	%D%/lab/process.py \
 	%D%/lab/qemu.py \
 	%D%/lab/qmp.py \
@@ -17,4 +18,7 @@ EXTRA_DIST += \
 	%D%/lab/wait.py \
 	%D%/pytest.ini \
 	%D%/test_lab_direct.py \
-	%D%/test_lab_link.py
+	%D%/test_lab_link.py \
+	%D%/test_migrate.py \
+	%D%/test_migrate_fails.py \
+	%D%/test_restart.py

@@ -9,6 +9,7 @@ from .host import accelerator, build_dir, guest_files, source_dir
 from .leaks import Footprint, children_of
 from .link import Link
 from .migproxy import CliResult, Daemon, free_port, make_pki
+from .move import Move
 from .process import Process
 from .qemu import Qemu
 from .qmp import Qmp, QmpError
@@ -17,7 +18,7 @@ from .wait import Timeout, stretch, wait_for
 
 __all__ = [
     "CliResult", "Daemon", "Disk", "Footprint", "Guest", "Lab", "Link",
-    "Process", "Qemu", "Qmp", "QmpError", "Report", "Timeout", "accelerator",
+    "Move", "Process", "Qemu", "Qmp", "QmpError", "Report", "Timeout", "accelerator",
     "build_dir", "children_of", "free_port", "guest_files", "make_pki",
     "source_dir", "stretch", "wait_for",
 ]

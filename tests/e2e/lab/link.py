@@ -94,8 +94,11 @@ class Link:
 
     def _reset(self, writer):
         self._writers.discard(writer)
-        writer.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+        try:
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+        except OSError:
+            pass  # its other end has closed it already
         writer.transport.abort()
 
     async def _accept(self, reader, writer):

@@ -30,7 +30,8 @@ class Qemu(Process):
         self.vm = name
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.qmp_path = self.directory / "qmp.sock"
+        # directly in the lab: [qemu] socket-dirs names that directory
+        self.qmp_path = self.directory.parent / f"{side}.qmp"
         self.migrate_path = self.directory / "migrate.sock"
         lab_qmp_path = self.directory / "qmp-lab.sock"
         serial, beat = self.directory / "serial", self.directory / "beat"
