@@ -114,7 +114,7 @@ static void missing_and_unknown_members_are_named(void **state)
     assert_string_equal(err.text, "member \"vm\" is missing");
     assert_int_equal(parse_migrate("{\"vm\":\"b\"}", &m, &err), -1);
     assert_string_equal(err.text, "member \"to\" is missing");
-    assert_migrate_fails("\"bandwith\":1", "unknown member \"bandwith\"");
+    assert_migrate_fails("\"speed\":1", "unknown member \"speed\"");
     assert_migrate_fails("\"\":1", "unknown member \"\"");
 }
 
