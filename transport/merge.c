@@ -224,15 +224,14 @@ static void cut_front(struct merge *m, struct piece *piece, bool urgent,
 static void count_passed(const struct piece *piece, bool urgent,
                          struct merge_passed *passed)
 {
-    bool ack = piece->last && (piece->flags & WIRE_FLAG_ACK);
     if (urgent) {
         passed->urgent_bytes += piece->len_bytes;
         passed->urgent_frames += piece->last;
-        passed->urgent_ack |= ack;
+        passed->urgent_ack |= piece->ack;
         return;
     }
     passed->bulk_bytes += piece->len_bytes;
-    passed->bulk_ack |= ack;
+    passed->bulk_ack |= piece->ack;
     passed->bulk_marked +=
         piece->last && (piece->after > 0 || (piece->flags & WIRE_FLAG_MERGE));
 }

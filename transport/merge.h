@@ -57,7 +57,7 @@ struct merge_passed {
     uint64_t bulk_marked; /* whole bulk frames that were merge points or had a
                            * count */
     uint64_t urgent_frames;
-    bool bulk_ack, urgent_ack; /* a frame with WIRE_FLAG_ACK was among them */
+    bool bulk_ack, urgent_ack; /* a piece with ack was among them */
 };
 
 void merge_init(struct merge *m);
@@ -70,8 +70,8 @@ int merge_start_bulk(struct merge *m, uint64_t count, uint8_t flags,
                      struct error *err);
 int merge_start_urgent(struct merge *m, struct error *err);
 
-/* A piece of the frame that was started (ownership). piece->first, last, flags
- * and after are set. */
+/* A piece of the frame that was started (ownership). piece->first, last, ack,
+ * flags and after are set. */
 void merge_add_bulk(struct merge *m, struct piece *piece);
 void merge_add_urgent(struct merge *m, struct piece *piece);
 

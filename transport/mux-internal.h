@@ -114,7 +114,7 @@ struct mux_channel {
     unsigned events; /* soft events in the queue, 1 << type */
 };
 
-/* OPEN or RESET that waits for its lane. */
+/* A frame that waits for its lane, ahead of data. */
 struct control {
     struct list link;
     struct frame frame;
@@ -254,11 +254,16 @@ bool mux_is_drained(const struct mux_channel *ch);
 /* Says DRAINED if it is. */
 void mux_update_drained(struct mux *mux, struct mux_channel *ch);
 
-/* Queues OPEN or RESET; text may be NULL. A failure is kept in mux->failure. */
+/* Queues a frame ahead of data: OPEN, RESET, the last ACK of an epoch; text may
+ * be NULL. A failure is kept in mux->failure. */
 void mux_queue_control(struct mux *mux, enum wire_lane lane,
                        const struct frame *frame, const char *text);
 
 /* mux-take.c */
+
+/* The ACK that is owed for a sub-stream; it counts as sent. */
+void mux_make_ack(struct mux *mux, struct mux_channel *ch, int sub,
+                  struct frame *ret_frame);
 
 /* Whether the flows of the channel may send, after anything changed that. */
 void mux_update_ready(struct mux *mux, struct mux_channel *ch);

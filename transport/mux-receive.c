@@ -118,7 +118,11 @@ static int check_open(const struct mux *mux, const struct mux_lane *lane,
                          "OPEN with epoch %u, epoch %u was there already",
                          f->epoch, ch->epoch);
     }
-    if (!mux_channel_is_over(ch)) {
+    /* That the opener opens again tells that it has delivered all of ours; its
+     * ACK may still be on its way on the other lane. */
+    bool over = ch->state == CHANNEL_RESET ||
+                (ch->end_sent && merge_is_finished(&ch->merge));
+    if (!over) {
         return error_set(err, ERR_PROTOCOL, "OPEN while epoch %u is open",
                          ch->epoch);
     }
@@ -134,8 +138,11 @@ static int adopt_early(struct mux *mux, struct mux_channel *ch,
                        struct error *err)
 {
     struct early *early = &ch->early;
-    if (early->epoch != ch->epoch) {
-        ch->stale_frames += early->epoch ? early->frames : 0;
+    if (early->epoch == 0 || early->epoch > ch->epoch) {
+        return 0; /* none, or of an epoch whose OPEN is still to come */
+    }
+    if (early->epoch < ch->epoch) {
+        ch->stale_frames += early->frames;
         mux_drop_early(mux, ch);
         return 0;
     }
@@ -529,6 +536,7 @@ static int receive_data_payload(struct mux *mux, struct mux_lane *lane,
     }
     piece->first = lane->left_bytes + len_bytes == f->length_bytes;
     piece->last = lane->left_bytes == 0;
+    piece->ack = piece->last && (f->flags & WIRE_FLAG_ACK);
     piece->flags = f->flags;
     piece->after = f->arg;
     if (sink == SINK_EARLY) {

@@ -30,14 +30,14 @@ static void take_control(struct mux_lane *lane, struct mux_out *ret_out)
     free(control);
 }
 
-static void take_ack(struct mux *mux, int sub, struct mux_out *ret_out)
+void mux_make_ack(struct mux *mux, struct mux_channel *ch, int sub,
+                  struct frame *ret_frame)
 {
-    struct mux_channel *ch = mux->channels[__builtin_ctzll(mux->acks[sub])];
     struct in_flow *in = &ch->in[sub];
     mux->acks[sub] &= ~channel_bit(ch);
     flow_rx_grant(&in->rx, in->window_bytes);
     in->marked_passed = 0;
-    struct frame frame = {
+    *ret_frame = (struct frame){
         .type = WIRE_ACK,
         .channel = ch->number,
         .substream = (uint8_t)sub,
@@ -45,6 +45,13 @@ static void take_ack(struct mux *mux, int sub, struct mux_out *ret_out)
         .offset = in->rx.delivered,
         .arg = in->rx.granted,
     };
+}
+
+static void take_ack(struct mux *mux, int sub, struct mux_out *ret_out)
+{
+    struct mux_channel *ch = mux->channels[__builtin_ctzll(mux->acks[sub])];
+    struct frame frame;
+    mux_make_ack(mux, ch, sub, &frame);
     fill(ret_out, &frame);
 }
 
@@ -160,37 +167,59 @@ static bool window_allows(const struct mux *mux, const struct mux_channel *ch,
     return window_has_room(&mux->window, len);
 }
 
-static bool flow_may_leave(const struct mux *mux, int flow)
+static bool may_leave(const struct mux *mux, int flow)
 {
-    if (flow < 0) {
-        return false;
-    }
     const struct mux_channel *ch = mux->channels[flow];
     uint64_t len =
         next_len(mux, &ch->out[WIRE_SUB_BULK], WIRE_SUB_BULK, WIRE_LANE_BULK);
-    return len == 0 || window_allows(mux, ch, len); /* 0: it is an END */
+    if (len == 0) {
+        return true; /* it is an END */
+    }
+    return window_must_ask(&mux->window, ch->number) ||
+           window_allows(mux, ch, len);
+}
+
+/* The flow of a group that may send on the bulk lane, or -1: the one whose turn
+ * it is. Others do not pass it when it waits for room in the window, or a large
+ * frame would never find any; but who must ask for an acknowledgement may. */
+static int next_of_group(const struct mux *mux, const struct sched *sched,
+                         enum sched_group_id group)
+{
+    int flow = sched_next(sched, SCHED_BIT(group));
+    if (flow < 0 || may_leave(mux, flow)) {
+        return flow;
+    }
+    uint64_t left = sched->groups[group].ready;
+    for (; left != 0; left &= left - 1) {
+        flow = __builtin_ctzll(left);
+        if (window_must_ask(&mux->window, (unsigned)flow)) {
+            return flow;
+        }
+    }
+    return -1;
 }
 
 /* The channel whose frame leaves next on the lane, or -1. */
 static int next_channel(const struct mux *mux, const struct mux_lane *lane)
 {
-    unsigned groups = SCHED_ALL;
-    if (lane->kind == WIRE_LANE_BULK) {
-        for (unsigned g = SCHED_RAM; g <= SCHED_DISK; g++) {
-            int flow = sched_next(&lane->sched, SCHED_BIT(g));
-            if (!flow_may_leave(mux, flow)) {
-                groups &= ~SCHED_BIT(g);
-            }
-        }
+    if (lane->kind == WIRE_LANE_EXPRESS) {
+        return sched_next(&lane->sched, SCHED_ALL);
     }
-    return sched_next(&lane->sched, groups);
+    int ram = next_of_group(mux, &lane->sched, SCHED_RAM);
+    int disk = next_of_group(mux, &lane->sched, SCHED_DISK);
+    if (ram < 0 || disk < 0) {
+        return ram < 0 ? disk : ram;
+    }
+    int flow = sched_next(&lane->sched, SCHED_ALL);
+    return lane->sched.flows[flow].group == SCHED_DISK ? disk : ram;
 }
 
 /* Flags of a DATA frame of len bytes that is about to leave. */
-static uint8_t data_flags(const struct mux *mux, const struct out_flow *out,
-                          int sub, enum wire_lane lane,
-                          const struct piece *piece, uint64_t len)
+static uint8_t data_flags(const struct mux *mux, const struct mux_channel *ch,
+                          int sub, enum wire_lane lane, uint64_t len)
 {
+    const struct out_flow *out = &ch->out[sub];
+    const struct piece *piece = piece_first(&out->queue);
     uint8_t flags = piece->flags;
     uint64_t credit = flow_tx_credit(&out->tx);
     bool low = flow_tx_room(&out->tx) - len < credit / 2;
@@ -199,7 +228,7 @@ static uint8_t data_flags(const struct mux *mux, const struct out_flow *out,
         flags |= WIRE_FLAG_ACK;
     }
     if (lane == WIRE_LANE_BULK &&
-        (last || window_wants_ack(&mux->window, len))) {
+        (last || window_wants_ack(&mux->window, ch->number, len))) {
         flags |= WIRE_FLAG_ACK;
     }
     if (low &&
@@ -236,7 +265,7 @@ static void take_data(struct mux *mux, struct mux_lane *lane,
     uint64_t len = next_len(mux, out, sub, lane->kind);
     struct frame frame = {
         .type = WIRE_DATA,
-        .flags = data_flags(mux, out, sub, lane->kind, piece, len),
+        .flags = data_flags(mux, ch, sub, lane->kind, len),
         .substream = (uint8_t)sub,
         .channel = ch->number,
         .epoch = ch->epoch,

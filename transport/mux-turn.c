@@ -63,8 +63,8 @@ static void pack_piece(struct mux *mux, struct list *queue, struct pack *pack,
             may_join(before, piece, urgent)) {
             before->len_bytes += piece->len_bytes;
             before->last = piece->last;
-            before->flags =
-                piece->flags | (uint8_t)(before->flags & WIRE_FLAG_ACK);
+            before->flags = piece->flags;
+            before->ack |= piece->ack;
             piece_free(&mux->pieces, piece);
             return;
         }

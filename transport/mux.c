@@ -285,6 +285,18 @@ static int check_open(const struct mux *mux, uint16_t channel,
     return 0;
 }
 
+/* The epoch goes, but the other end waits to hear that all was delivered. */
+static void send_owed_acks(struct mux *mux, struct mux_channel *ch)
+{
+    for (int sub = 0; sub < WIRE_SUBS && channel_is_open(ch); sub++) {
+        if (flow_rx_unacked(&ch->in[sub].rx) > 0) {
+            struct frame frame;
+            mux_make_ack(mux, ch, sub, &frame);
+            mux_queue_control(mux, WIRE_LANE_EXPRESS, &frame, NULL);
+        }
+    }
+}
+
 int mux_open(struct mux *mux, uint16_t channel, enum wire_class class,
              struct error *err)
 {
@@ -297,6 +309,7 @@ int mux_open(struct mux *mux, uint16_t channel, enum wire_class class,
         return error_set(err, ERR_NO_MEMORY, "no memory for channel %u",
                          channel);
     }
+    send_owed_acks(mux, ch);
     mux_channel_start(mux, ch, class, ch->epoch + 1);
     ch->announced_epoch = ch->epoch;
     struct frame frame = {

@@ -20,10 +20,11 @@ struct piece {
     const uint8_t *data;
     size_t len_bytes;
     uint64_t after; /* arg of the frame: what must have been delivered before */
-    uint8_t flags; /* WIRE_FLAG_*; those of the frame count on its last piece */
-    bool first;    /* starts a frame */
-    bool last;     /* ends a frame */
-    bool settled;  /* receiving: mux_turn_end() has looked at it */
+    uint8_t flags;  /* WIRE_FLAG_* of the frame */
+    bool ack;       /* receiving: acknowledge once this is delivered */
+    bool first;     /* starts a frame */
+    bool last;      /* ends a frame */
+    bool settled;   /* receiving: mux_turn_end() has looked at it */
 };
 
 struct piece_pool {

@@ -12,7 +12,6 @@
 #define RTT_CONFIRM_PERCENT 112
 #define DRAIN_MIN (10 * MP_MS)
 #define DRAIN_RTTS 3
-#define PROBES_IN_WINDOW 10
 
 void window_init(struct window *w)
 {
@@ -55,21 +54,42 @@ uint64_t window_bytes(const struct window *w)
     return bytes > w->floor_bytes ? bytes : w->floor_bytes;
 }
 
+static bool fits(const struct window *w, uint64_t len_bytes)
+{
+    return w->in_flight == 0 || w->in_flight + len_bytes <= window_bytes(w);
+}
+
+/* Nothing of the flow is under way that asked for an acknowledgement. */
+static bool has_not_asked(const struct window_flow *f)
+{
+    return f->asked <= f->acked;
+}
+
+bool window_must_ask(const struct window *w, unsigned flow)
+{
+    const struct window_flow *f = &w->flows[flow];
+    return f->sent > f->acked && has_not_asked(f);
+}
+
 bool window_has_room(const struct window *w, uint64_t len_bytes)
 {
-    uint64_t window = window_bytes(w);
-    if (w->in_flight == 0 || w->in_flight + len_bytes <= window) {
+    if (fits(w, len_bytes)) {
         return true;
     }
     /* A window of few frames that is only ever filled to whole frames would
      * measure less than it is and could not grow. */
+    uint64_t window = window_bytes(w);
     return !w->draining && window > w->floor_bytes && w->in_flight < window;
 }
 
-bool window_wants_ack(const struct window *w, uint64_t len_bytes)
+bool window_wants_ack(const struct window *w, unsigned flow, uint64_t len_bytes)
 {
-    return w->probe_count == 0 ||
-           w->unflagged + len_bytes >= window_bytes(w) / PROBES_IN_WINDOW;
+    /* Half of what the gain adds to the path may go unacknowledged: a quarter
+     * of the window with a gain of 2, a tenth with 1.25. */
+    uint64_t spacing =
+        window_bytes(w) / (2 * w->gain_percent) * (w->gain_percent - 100);
+    return has_not_asked(&w->flows[flow]) ||
+           w->unflagged_bytes + len_bytes >= spacing;
 }
 
 /* Starts a drain when the round trip was not confirmed for long; ends it with
@@ -101,17 +121,22 @@ static void update_drain(struct window *w, mp_time now)
 void window_sent(struct window *w, unsigned flow, uint64_t end,
                  uint64_t len_bytes, bool flagged, mp_time now)
 {
-    bool drained = w->draining && window_has_room(w, len_bytes);
+    struct window_flow *f = &w->flows[flow];
+    bool drained = w->draining && fits(w, len_bytes);
     if (w->in_flight == 0) {
         w->delivered_at = now;
         w->first_sent_at = now;
     }
     w->in_flight += len_bytes;
-    w->unflagged += len_bytes;
+    f->sent = end;
+    f->unflagged_bytes += len_bytes;
+    w->unflagged_bytes += len_bytes;
     if (!flagged) {
         return;
     }
-    w->unflagged = 0;
+    f->asked = end;
+    w->unflagged_bytes -= f->unflagged_bytes;
+    f->unflagged_bytes = 0;
     if (w->probe_count == WINDOW_PROBES) {
         return;
     }
@@ -210,6 +235,7 @@ void window_acked(struct window *w, unsigned flow, uint64_t offset,
     assert(len_bytes <= w->in_flight);
     w->in_flight -= len_bytes;
     w->delivered += len_bytes;
+    w->flows[flow].acked = offset;
     if (remove_probes(w, flow, offset, &newest)) {
         take_sample(w, &newest, now);
         w->first_sent_at = newest.sent_at;
@@ -225,6 +251,8 @@ void window_forget(struct window *w, unsigned flow, uint64_t in_flight_bytes)
     struct window_probe newest;
     assert(in_flight_bytes <= w->in_flight);
     w->in_flight -= in_flight_bytes;
+    w->unflagged_bytes -= w->flows[flow].unflagged_bytes;
+    w->flows[flow] = (struct window_flow){0};
     remove_probes(w, flow, UINT64_MAX, &newest);
 }
 

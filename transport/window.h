@@ -8,8 +8,8 @@
  * largest of the last ten round trips (or 100 ms); the round trip is the
  * smallest of the last ten seconds, from a frame's sending to its
  * acknowledgement (before there is one, from PONGs). Both come from probes:
- * frames that ask for an acknowledgement (WIRE_FLAG_ACK), about ten in a
- * window.
+ * frames that ask for an acknowledgement (WIRE_FLAG_ACK): four in a window with
+ * a gain of 2, ten with one of 1.25.
  *
  * Growing: where the window is what limits, a round trip delivers a window, so
  * a gain of 2 doubles it each round trip until the path limits. A sample taken
@@ -30,6 +30,7 @@
 
 #include "util/clock.h"
 
+#define WINDOW_FLOWS 64 /* flow numbers are below */
 #define WINDOW_PROBES 64
 
 #define WINDOW_PRECOPY_GAIN_PERCENT 200
@@ -50,6 +51,13 @@ struct window_probe {
     bool drained; /* nothing of ours was queued in front of it */
 };
 
+struct window_flow {
+    uint64_t sent;  /* offset behind the last frame */
+    uint64_t asked; /* behind the last frame with WIRE_FLAG_ACK */
+    uint64_t acked;
+    uint64_t unflagged_bytes; /* sent since asked */
+};
+
 struct window {
     unsigned gain_percent;
     uint64_t floor_bytes;
@@ -59,7 +67,8 @@ struct window {
     mp_time delivered_at;  /* of the last acknowledgement */
     mp_time first_sent_at; /* of the probe acknowledged last */
     uint64_t idle_until;   /* the sender was idle until delivered gets here */
-    uint64_t unflagged;    /* bytes sent since the last probe */
+    struct window_flow flows[WINDOW_FLOWS];
+    uint64_t unflagged_bytes; /* of all flows */
 
     struct window_probe probes[WINDOW_PROBES];
     unsigned probe_count;
@@ -91,10 +100,16 @@ uint64_t window_bytes(const struct window *w);
  * flight; above the floor the last frame may stand out of the window. */
 bool window_has_room(const struct window *w, uint64_t len_bytes);
 
+/* Whether bytes of the flow are in flight and none of them asked for an
+ * acknowledgement, because the window was larger then. One more frame must be
+ * let out, to ask. */
+bool window_must_ask(const struct window *w, unsigned flow);
+
 /* Whether a frame of len_bytes that leaves now should ask for an
- * acknowledgement: none is under way that did, or a tenth of the window has
- * gone since. */
-bool window_wants_ack(const struct window *w, uint64_t len_bytes);
+ * acknowledgement: nothing of the flow that did is under way, or enough bytes
+ * have gone that did not. */
+bool window_wants_ack(const struct window *w, unsigned flow,
+                      uint64_t len_bytes);
 
 /* A frame of len_bytes left that ends at offset end of flow; flagged: it
  * carries WIRE_FLAG_ACK. */

@@ -47,6 +47,7 @@ static struct piece *make_piece(struct bench *b, const char *text, size_t len,
     chunk_unref(chunk);
     piece->after = after;
     piece->flags = flags;
+    piece->ack = flags & WIRE_FLAG_ACK;
     return piece;
 }
 

@@ -73,7 +73,8 @@ static bool has_data(const struct sim *sim)
 static void send_one(struct sim *sim)
 {
     uint64_t len = sim->frame_bytes;
-    bool flagged = window_wants_ack(&sim->window, len) || sim->source_rate > 0;
+    bool flagged =
+        window_wants_ack(&sim->window, 0, len) || sim->source_rate > 0;
     mp_time start = sim->busy_until > sim->now ? sim->busy_until : sim->now;
     sim->busy_until =
         start + (mp_time)((double)len * (double)MP_SECOND / (double)sim->rate);
@@ -99,7 +100,8 @@ static void sim_run(struct sim *sim, mp_time until)
 {
     while (sim->now < until) {
         while (has_data(sim) &&
-               window_has_room(&sim->window, sim->frame_bytes)) {
+               (window_must_ask(&sim->window, 0) ||
+                window_has_room(&sim->window, sim->frame_bytes))) {
             send_one(sim);
         }
         if (!has_data(sim)) {
@@ -327,14 +329,37 @@ in_flight_never_exceeds_the_window_by_more_than_a_frame(void **state)
     window_init(&w);
     while (window_has_room(&w, 1000)) {
         end += 1000;
-        window_sent(&w, 3, end, 1000, window_wants_ack(&w, 1000), MP_SECOND);
+        window_sent(&w, 3, end, 1000, window_wants_ack(&w, 3, 1000), MP_SECOND);
     }
     assert_true(w.in_flight <= window_bytes(&w));
     assert_true(w.in_flight + 1000 > window_bytes(&w));
-    assert_true(w.probe_count >= 9 && w.probe_count <= 11);
+    assert_true(w.probe_count >= 4 && w.probe_count <= 5);
     window_forget(&w, 3, w.in_flight);
     assert_int_equal(w.in_flight, 0);
     assert_int_equal(w.probe_count, 0);
+}
+
+/* Bytes that nobody asked to have acknowledged must not close the window for
+ * ever when it shrinks. */
+static void flow_that_has_not_asked_may_send_one_frame_to_ask(void **state)
+{
+    struct window w;
+    window_init(&w);
+    assert_true(window_wants_ack(&w, 1, 1000));
+    window_sent(&w, 1, 1000, 1000, true, MP_SECOND);
+    assert_false(window_wants_ack(&w, 1, 100000));
+    window_sent(&w, 1, 101000, 100000, false, MP_SECOND);
+    window_set_gain(&w, WINDOW_POSTCOPY_GAIN_PERCENT,
+                    WINDOW_POSTCOPY_FLOOR_BYTES);
+    assert_false(window_has_room(&w, 30000));
+    assert_false(window_must_ask(&w, 1)); /* the first frame asked */
+    window_acked(&w, 1, 1000, 1000, MP_SECOND + MP_MS);
+    assert_false(window_has_room(&w, 30000));
+    assert_true(window_must_ask(&w, 1));
+    assert_false(window_must_ask(&w, 2));
+    assert_true(window_wants_ack(&w, 1, 30000));
+    window_sent(&w, 1, 131000, 30000, true, MP_SECOND + MP_MS);
+    assert_false(window_must_ask(&w, 1));
 }
 
 static void pong_serves_until_data_is_acknowledged(void **state)
@@ -380,6 +405,7 @@ int main(void)
         cmocka_unit_test(longer_path_is_found_out),
         cmocka_unit_test(
             in_flight_never_exceeds_the_window_by_more_than_a_frame),
+        cmocka_unit_test(flow_that_has_not_asked_may_send_one_frame_to_ask),
         cmocka_unit_test(pong_serves_until_data_is_acknowledged),
         cmocka_unit_test(absurd_samples_do_no_harm),
     };

@@ -7,6 +7,7 @@ transport_mux_tests = \
 	tests/unit/test-merge.t \
 	tests/unit/test-mux.t \
 	tests/unit/test-mux-peer.t \
+	tests/unit/test-mux-random.t \
 	tests/unit/test-mux-share.t \
 	tests/unit/test-sched.t \
 	tests/unit/test-window.t \
@@ -28,6 +29,8 @@ tests_unit_test_mux_t_SOURCES = tests/unit/test-mux.c $(muxpair_sources)
 tests_unit_test_mux_t_LDADD = $(transport_mux_ldadd)
 tests_unit_test_mux_peer_t_SOURCES = tests/unit/test-mux-peer.c
 tests_unit_test_mux_peer_t_LDADD = $(transport_mux_ldadd)
+tests_unit_test_mux_random_t_SOURCES = tests/unit/test-mux-random.c $(memlink_sources)
+tests_unit_test_mux_random_t_LDADD = $(transport_mux_ldadd)
 tests_unit_test_mux_share_t_SOURCES = tests/unit/test-mux-share.c $(muxpair_sources)
 tests_unit_test_mux_share_t_LDADD = $(transport_mux_ldadd)
 tests_unit_test_sched_t_SOURCES = tests/unit/test-sched.c $(memlink_sources)
