@@ -3,7 +3,7 @@
  * to a pair of stunnels in the same place. One JSON line each:
  *
  *   bench-lane [--gb N] [--rounds N] [--congestion NAME] [--batch BYTES]
- *              [--unpinned]
+ *              [--unpinned] [--lane-only]
  *
  * cpu_s_per_gb is user and system time of both proxies. Source and sender share
  * one core, receiver and sink the other. Only ratios within one run mean
@@ -35,6 +35,7 @@
 static uint64_t total_bytes = 2000000000;
 static size_t batch_bytes = 131072;
 static bool is_pinned = true;
+static size_t read_bytes = WIRE_DATA_MAX_BYTES;
 static char *dir;
 
 static void pin(int core)
@@ -154,7 +155,7 @@ static void send_some(struct sender *s)
     while (!s->is_ended && lane_room(s->lane) > 0) {
         struct chunk *chunk = chunk_get(s->pool);
         uint8_t header[WIRE_HEADER_BYTES];
-        ssize_t n = read(s->fd, chunk->data, WIRE_DATA_MAX_BYTES);
+        ssize_t n = read(s->fd, chunk->data, read_bytes);
         if (n > 0) {
             struct frame frame = {.type = WIRE_DATA,
                                   .epoch = 1,
@@ -423,29 +424,32 @@ static pid_t spawn(int core)
     return pid;
 }
 
-static double cpu_seconds_of(pid_t pid, int *ret_status)
+/* Adds its context switches. */
+static double cpu_seconds_of(pid_t pid, long *switches)
 {
     struct rusage usage;
+    int status;
 
-    if (wait4(pid, ret_status, 0, &usage) != pid) {
+    if (wait4(pid, &status, 0, &usage) != pid) {
         err(1, "wait4");
     }
+    *switches += usage.ru_nvcsw + usage.ru_nivcsw;
     return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static void run(bool is_stunnel, struct lane_params *params)
+static void run(bool is_stunnel, struct lane_params *params,
+                const char *congestion)
 {
-    int result[2], status;
+    int result[2];
+    long switches = 0;
     int out_fd = unix_listen("out"), in_fd = -1, tcp_fd = -1;
     struct sock_address address;
     double seconds;
-    char congestion[16] = "";
 
     if (!is_stunnel) {
         in_fd = unix_listen("in");
         tcp_fd = lanes_listen(&address);
-        sock_get_congestion(tcp_fd, congestion, sizeof(congestion));
     } else {
         unlink(pki_path(dir, "in"));
     }
@@ -490,18 +494,17 @@ static void run(bool is_stunnel, struct lane_params *params)
         kill(sender, SIGTERM);
         kill(receiver, SIGTERM);
     }
-    double cpu_send = cpu_seconds_of(sender, &status);
-    double cpu_receive = cpu_seconds_of(receiver, &status);
+    double cpu_send = cpu_seconds_of(sender, &switches);
+    double cpu_receive = cpu_seconds_of(receiver, &switches);
     waitpid(sink_pid, NULL, 0);
     waitpid(source_pid, NULL, 0);
     double gb = (double)total_bytes / 1e9;
     printf("{\"path\":\"%s\",\"mb_per_s\":%.0f,\"cpu_s_per_gb\":%.3f,"
-           "\"sender\":%.3f,\"receiver\":%.3f,\"pinned\":%s%s%s%s}\n",
+           "\"sender\":%.3f,\"receiver\":%.3f,\"switches_per_gb\":%.0f,"
+           "\"pinned\":%s,\"congestion\":\"%s\"}\n",
            is_stunnel ? "stunnel" : "lane", gb * 1000 / seconds,
            (cpu_send + cpu_receive) / gb, cpu_send / gb, cpu_receive / gb,
-           is_pinned ? "true" : "false",
-           congestion[0] ? ",\"congestion\":\"" : "", congestion,
-           congestion[0] ? "\"" : "");
+           (double)switches / gb, is_pinned ? "true" : "false", congestion);
     fflush(stdout);
     close(result[0]);
     close(out_fd);
@@ -536,11 +539,14 @@ int main(int argc, char **argv)
         {"rounds", required_argument, NULL, 'r'},
         {"congestion", required_argument, NULL, 'c'},
         {"batch", required_argument, NULL, 'b'},
+        {"read", required_argument, NULL, 'R'},
         {"unpinned", no_argument, NULL, 'u'},
+        {"lane-only", no_argument, NULL, 'l'},
         {0}};
     struct lane_params params = {.handshake_timeout = 10 * MP_SECOND};
     const char *congestion = "reno"; /* a namespace may use allowed ones
                                       * only; not timer-paced, as cubic */
+    bool is_alone = false;
     int rounds = 3, option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -557,6 +563,12 @@ int main(int argc, char **argv)
         case 'b':
             batch_bytes = (size_t)atol(optarg);
             break;
+        case 'R':
+            read_bytes = (size_t)atol(optarg);
+            break;
+        case 'l':
+            is_alone = true;
+            break;
         case 'u':
             is_pinned = false;
             break;
@@ -569,8 +581,10 @@ int main(int argc, char **argv)
     dir = pki_new();
     pki_make(dir, "", "host-a host-b");
     for (int i = 0; i < rounds; i++) {
-        run(true, &params);
-        run(false, &params);
+        if (!is_alone) {
+            run(true, &params, congestion);
+        }
+        run(false, &params, congestion);
     }
     pki_free(dir);
     return 0;
