@@ -84,6 +84,13 @@ struct lane {
     mp_time last_received;
 };
 
+/* Nothing is given up to the owner now. */
+static inline bool lane_is_stopped(const struct lane *lane)
+{
+    return lane->stage == LANE_STAGE_ASKED ||
+           (lane->stage == LANE_STAGE_READY && lane->is_paused);
+}
+
 /* lane.c */
 
 /* Runs a turn soon, after other events had theirs. */
@@ -95,7 +102,18 @@ void lane_fail_later(struct lane *lane, const struct error *err);
 void lane_end(struct lane *lane, const struct error *err);
 /* The same, and tells the peer first. err is without the peer's name. */
 void lane_end_telling(struct lane *lane, struct error *err);
-/* The peer's HELLO is whole. False: the lane is gone. */
+/* Puts the lane's events on a loop; none is added. */
+void lane_join_loop(struct lane *lane, struct loop *loop);
+/* Frees it without a word. */
+void lane_free(struct lane *lane);
+
+/* lane-open.c; false: the lane is gone */
+
+/* The socket of a dialler is writable. */
+bool lane_open_connected(struct lane *lane);
+/* Goes on with TLS. */
+bool lane_open_handshake(struct lane *lane);
+/* The peer's HELLO is whole. */
 bool lane_greet(struct lane *lane);
 
 /* lane-receive.c */

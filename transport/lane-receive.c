@@ -49,11 +49,6 @@ void lane_receive_detach(struct lane *lane)
     lane->pool = NULL;
 }
 
-static bool is_stopped(const struct lane *lane)
-{
-    return lane->is_paused || lane->stage == LANE_STAGE_ASKED;
-}
-
 /* HELLO and GOAWAY are the lane's own. ------------------------------------ */
 
 static bool is_own(enum wire_type type)
@@ -166,7 +161,7 @@ static bool take_payload(struct lane *lane, struct chunk *chunk,
 /* Cuts what is in the chunk into frames until the owner stops it. */
 static bool decode(struct lane *lane, struct chunk *chunk)
 {
-    while (!is_stopped(lane)) {
+    while (!lane_is_stopped(lane)) {
         const uint8_t *data = chunk->data + lane->decoded_bytes, *piece;
         size_t len = lane->filled_bytes - lane->decoded_bytes, piece_len;
         struct error err = ERROR_INIT;
@@ -277,7 +272,7 @@ static bool turn_is_over(struct lane *lane, enum io_tls_result result,
                          size_t budget_bytes, bool *ret_alive)
 {
     *ret_alive = true;
-    if (is_stopped(lane)) {
+    if (lane_is_stopped(lane)) {
         return true;
     }
     if (result == IO_TLS_AGAIN && lane->is_broken) {
@@ -306,7 +301,7 @@ bool lane_receive(struct lane *lane)
         if (!decode_all(lane)) {
             return false;
         }
-        if (is_stopped(lane) && result == IO_TLS_FAILED) {
+        if (lane_is_stopped(lane) && result == IO_TLS_FAILED) {
             lane_fail_later(lane, &err);
         }
         if (turn_is_over(lane, result, budget_bytes, &alive)) {

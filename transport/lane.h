@@ -6,22 +6,33 @@
  * A lane is dialled or accepted on the control loop, which runs the TLS
  * handshake, checks who is there and exchanges HELLO. A lane of a migration
  * then moves to that migration's data loop (lane_detach, lane_attach); nothing
- * that was received meanwhile is lost.
+ * that was received meanwhile is lost. Before HELLO a peer gets little memory,
+ * one deadline for everything, and may send nothing but HELLO or GOAWAY.
  *
  * Sending is by pull: on_room says that the lane can take frames; the owner
- * calls lane_send() while lane_room() is not 0. At most one batch
- * (lane_set_batch()) is encrypted and unsent, because what is encrypted can no
- * longer be overtaken. Small frames share a TLS record, records are full where
- * there is enough to send, one send() takes a batch (data-path measurements:
- * this halves the cost of naive SSL_write/SSL_read on the socket).
+ * calls lane_send() while lane_room() is not 0. Whoever saw 0 gets an on_room
+ * once half a batch is free. At most one batch (lane_set_batch()) is encrypted
+ * and unsent, because what is encrypted can no longer be overtaken; and a turn
+ * of the loop takes about 256 KiB, so that others have theirs. Small frames
+ * share a TLS record, records are full where there is enough to send, one
+ * send() takes a batch (measured: naive SSL_write/SSL_read on the socket costs
+ * a quarter to a half more).
  *
  * Receiving: records are decrypted into chunks from the lane's pool and given
- * up as frame headers and payload pieces, within a budget for each wake; then
- * on_turn. lane_pause() stops reading (back-pressure to the peer's TCP).
+ * up as frame headers and payload pieces, within 256 KiB for each wake; then
+ * on_turn. lane_pause() stops reading (back-pressure to the peer's TCP); bytes
+ * in hand are given up when it goes on, in the same order.
  *
- * Every callback but on_closed may call lane_close(); the lane is freed when
- * the callback has returned. on_closed comes exactly once, unless the owner
- * called lane_close() first. */
+ * Ends: GOAWAY carries an error's code and text to the other end, whose
+ * on_closed gets them with the peer's name in front. A peer that breaks the
+ * protocol is told by GOAWAY what it did. TLS itself tells the other end one
+ * word about a certificate; it is turned into a text ("refused our certificate:
+ * expired"). Without GOAWAY the end of a connection is ERR_LINK_LOST.
+ *
+ * Every callback but on_closed may call lane_close(), lane_refuse() or
+ * lane_detach(), after which the lane is no longer its business. on_closed
+ * comes exactly once, unless the owner ended the lane first. No function
+ * calls back. */
 #ifndef TRANSPORT_LANE_H
 #define TRANSPORT_LANE_H
 
@@ -43,18 +54,23 @@ struct lane;
 
 struct lane_ops {
     /* The peer's certificate is verified and its HELLO has come. Dialler: the
-     * lane is ready. Acceptor: call lane_welcome() or lane_refuse() (now or
-     * later; nothing more is read until then). */
+     * lane is ready. Acceptor: look at the names, then call lane_welcome() or
+     * lane_refuse() (now or later; nothing more is read until then, and no
+     * deadline runs). Both are valid during the call. */
     void (*on_hello)(void *arg, const struct hello *theirs,
                      const struct tls_names *names);
     void (*on_frame)(void *arg, const struct frame *frame);
-    /* owner holds data; keep a reference to keep the bytes */
+    /* A piece of the last frame's payload; none comes for a frame without.
+     * owner holds data; keep a reference to keep the bytes. Chunks belong to
+     * the loop they came on. */
     void (*on_payload)(void *arg, const uint8_t *data, size_t len_bytes,
                        struct chunk *owner, bool last);
     void (*on_turn)(void *arg); /* end of a batch of frames */
+    /* There is room: once the lane is ready or attached, and after it had
+     * none. */
     void (*on_room)(void *arg);
-    /* The lane is gone; err says why and which peer. A clean close by the
-     * peer's GOAWAY carries its code and text. The lane is freed after this. */
+    /* The lane has ended; err says why and which peer. The peer's GOAWAY gives
+     * its code and text. The lane is freed after this. */
     void (*on_closed)(void *arg, const struct error *err);
 };
 
@@ -66,8 +82,10 @@ struct lane_params {
                                 * default, far below what AES-GCM allows */
 };
 
-/* Dials address; the peer's certificate must carry identity. hello says what
- * this lane is for. on_hello (theirs) or on_closed follows. */
+/* Dials address; the peer's certificate must carry identity. mine says what
+ * this lane is for (it must pass hello_check()). on_hello (theirs) or on_closed
+ * follows, within the handshake timeout. NULL and *err if connecting cannot
+ * even start. ops must outlive the lane. */
 struct lane *lane_connect(struct loop *loop, const struct sock_address *address,
                           const char *identity, const struct hello *mine,
                           const struct lane_params *params,
@@ -82,19 +100,23 @@ struct lane *lane_accept(struct loop *loop, int fd,
                          struct error *err);
 
 /* Acceptor: answers HELLO, the lane is ready. The version is negotiated
- * between the two (0, or -1 with *err: then lane_refuse()). */
+ * between the two (0, or -1 with *err: then lane_refuse()). Kind and token of
+ * the answer are those of the question. */
 int lane_welcome(struct lane *lane, const struct hello *mine,
                  struct error *err);
 
-/* Sends GOAWAY with code and text, then closes (flushing within a deadline);
- * no further callback. */
+/* Sends GOAWAY with code and text, then closes; no further callback. What the
+ * socket does not take at once is sent within two seconds as long as the loop
+ * runs; a loop that is freed earlier drops it, so move a lane that ends
+ * together with its loop to one that stays. After HELLO only. */
 void lane_refuse(struct lane *lane, enum error_code code, const char *text);
 
-/* Closes at once and frees; no further callback. NULL is fine. */
+/* Closes at once and frees; no further callback. What the socket took still
+ * arrives. A detached lane may be closed too. NULL is fine. */
 void lane_close(struct lane *lane);
 
-/* Leaves its loop: no callbacks until lane_attach(), from any thread that owns
- * the lane then. */
+/* Leaves its loop (a lane that is ready): no callbacks until lane_attach() on
+ * the thread of the new loop. Chunks that were kept stay with the old loop. */
 void lane_detach(struct lane *lane);
 void lane_attach(struct lane *lane, struct loop *loop,
                  const struct lane_ops *ops, void *arg);
@@ -109,8 +131,9 @@ const struct hello *lane_peer_hello(const struct lane *lane);
 size_t lane_room(const struct lane *lane);
 
 /* Hands over one frame: header and payload are copied or encrypted before this
- * returns. Call only with lane_room() > 0. What was handed over leaves when the
- * batch is full or at lane_flush(). */
+ * returns. Call only with lane_room() > 0 (a frame may be longer than the
+ * room). What was handed over leaves when the batch is full or at lane_flush(),
+ * which inside a callback of this lane means at the end of its turn. */
 void lane_send(struct lane *lane, const uint8_t header[WIRE_HEADER_BYTES],
                const uint8_t *payload, size_t payload_bytes);
 void lane_flush(struct lane *lane);
@@ -122,7 +145,10 @@ void lane_flush(struct lane *lane);
 bool lane_send_frame(struct lane *lane, const struct frame *frame,
                      const void *payload);
 
-/* Stops or goes on reading. */
+/* Stops or goes on reading; also before the lane is ready (HELLO still comes)
+ * or while it is detached. Not for long: a peer that has data to send and sees
+ * a shut window takes the connection for dead after 30 s. Credit is what holds
+ * a peer back for good. */
 void lane_pause(struct lane *lane, bool paused);
 
 /* Bytes of a batch: 131072 in bulk phases, less where latency counts. */

@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 transport_lane_tests = \
 	tests/unit/test-hello.t \
 	tests/unit/test-lane.t \
+	tests/unit/test-lane-ends.t \
 	tests/unit/test-lane-refusals.t \
 	tests/unit/test-tls.t \
 	$(NULL)
@@ -15,6 +16,9 @@ tests_unit_test_hello_t_LDADD = $(transport_lane_ldadd)
 tests_unit_test_lane_t_SOURCES = tests/unit/test-lane.c \
 	tests/lib/lanes.c tests/lib/lanes.h tests/lib/pki.c tests/lib/pki.h
 tests_unit_test_lane_t_LDADD = $(transport_lane_ldadd)
+tests_unit_test_lane_ends_t_SOURCES = tests/unit/test-lane-ends.c \
+	tests/lib/lanes.c tests/lib/lanes.h tests/lib/pki.c tests/lib/pki.h
+tests_unit_test_lane_ends_t_LDADD = $(transport_lane_ldadd)
 tests_unit_test_lane_refusals_t_SOURCES = tests/unit/test-lane-refusals.c \
 	tests/lib/lanes.c tests/lib/lanes.h tests/lib/pki.c tests/lib/pki.h
 tests_unit_test_lane_refusals_t_LDADD = $(transport_lane_ldadd) -lpthread
