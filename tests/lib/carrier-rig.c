@@ -514,3 +514,70 @@ void rig_flow(struct rig *rig, struct rig_flow *flows, size_t count)
         }
     }
 }
+
+/* Channels and results. ------------------------------------------------ */
+
+struct main_ends connect_main(struct rig *rig)
+{
+    struct main_ends m;
+    char buf[8];
+
+    m.src = qemu_connect(rig);
+    qemu_send_main_header(rig, m.src);
+    m.dst = qemu_accept(rig);
+    qemu_recv(rig, m.dst, buf, 8);
+    assert_memory_equal(buf, "QEVM\0\0\0\3", 8);
+    return m;
+}
+
+struct main_ends connect_main_with_return_path(struct rig *rig)
+{
+    struct main_ends m = connect_main(rig);
+    char buf[8];
+
+    qemu_send_pong(rig, m.dst, 1);
+    qemu_recv(rig, m.src, buf, 8);
+    assert_memory_equal(buf, "\0\2\0\4\0\0\0\1", 8);
+    return m;
+}
+
+struct main_ends connect_next(struct rig *rig)
+{
+    struct main_ends m;
+    m.src = qemu_connect(rig);
+    m.dst = qemu_accept(rig);
+    return m;
+}
+
+void close_both(struct main_ends m)
+{
+    close(m.src);
+    close(m.dst);
+}
+
+void rig_get_stats(struct rig *rig, int side, struct carrier_stats *stats)
+{
+    rig_run(rig, 60 * MP_MS);
+    carrier_get_stats(rig->side[side].carrier, stats);
+}
+
+void assert_broken_alike(struct rig *rig, const char *text)
+{
+    UNTIL(rig, rig->side[SRC].broken && rig->side[DST].broken);
+    assert_string_equal(rig->side[SRC].why.text, rig->side[DST].why.text);
+    assert_int_equal(rig->side[SRC].why.code, rig->side[DST].why.code);
+    if (!strstr(rig->side[SRC].why.text, text)) {
+        fail_msg("\"%s\" is not in \"%s\"", text, rig->side[SRC].why.text);
+    }
+    assert_int_equal(rig->side[SRC].broken_count, 1);
+    assert_int_equal(rig->side[DST].broken_count, 1);
+    assert_false(rig->side[SRC].finished || rig->side[DST].finished);
+}
+
+void assert_finished(struct rig *rig)
+{
+    UNTIL(rig, rig->side[SRC].finished && rig->side[DST].finished);
+    assert_false(rig->side[SRC].broken || rig->side[DST].broken);
+    assert_int_equal(rig->side[SRC].finished_count, 1);
+    assert_int_equal(rig->side[DST].finished_count, 1);
+}

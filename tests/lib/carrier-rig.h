@@ -99,6 +99,26 @@ struct rig_flow {
 };
 void rig_flow(struct rig *rig, struct rig_flow *flows, size_t count);
 
+/* Both QEMUs' ends of a channel. */
+struct main_ends {
+    int src, dst;
+};
+
+/* Main, connected, its header passed; the second form with a PONG back. */
+struct main_ends connect_main(struct rig *rig);
+struct main_ends connect_main_with_return_path(struct rig *rig);
+/* A second channel (preempt). */
+struct main_ends connect_next(struct rig *rig);
+void close_both(struct main_ends m);
+
+/* Stats of a side, fresh. */
+void rig_get_stats(struct rig *rig, int side, struct carrier_stats *stats);
+
+/* Both ends broke, once and with the same text, which holds text. */
+void assert_broken_alike(struct rig *rig, const char *text);
+/* Both ends finished, once. */
+void assert_finished(struct rig *rig);
+
 unsigned rig_count_descriptors(void);
 
 #endif

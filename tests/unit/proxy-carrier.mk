@@ -2,6 +2,7 @@
 if HAVE_CMOCKA
 proxy_carrier_tests = \
 	tests/unit/test-carrier.t \
+	tests/unit/test-carrier-ends.t \
 	tests/unit/test-carrier-rate.t \
 	tests/unit/test-endpoint.t \
 	$(NULL)
@@ -9,10 +10,15 @@ check_PROGRAMS += $(proxy_carrier_tests)
 TESTS += $(proxy_carrier_tests)
 proxy_carrier_ldadd = libmpproxy.la libmpstream.la libmptransport.la \
 	libmputil.la $(SSL_LIBS) $(EVENT_LIBS) $(CMOCKA_LIBS)
-tests_unit_test_carrier_t_SOURCES = tests/unit/test-carrier.c \
+proxy_carrier_rig = \
 	tests/lib/carrier-rig.c tests/lib/carrier-rig.h \
 	tests/lib/pki.c tests/lib/pki.h
+tests_unit_test_carrier_t_SOURCES = tests/unit/test-carrier.c \
+	$(proxy_carrier_rig)
 tests_unit_test_carrier_t_LDADD = $(proxy_carrier_ldadd)
+tests_unit_test_carrier_ends_t_SOURCES = tests/unit/test-carrier-ends.c \
+	$(proxy_carrier_rig)
+tests_unit_test_carrier_ends_t_LDADD = $(proxy_carrier_ldadd)
 tests_unit_test_carrier_rate_t_SOURCES = tests/unit/test-carrier-rate.c
 tests_unit_test_carrier_rate_t_LDADD = $(proxy_carrier_ldadd)
 tests_unit_test_endpoint_t_SOURCES = tests/unit/test-endpoint.c
