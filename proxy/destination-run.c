@@ -70,13 +70,17 @@ static void on_failed_info(void *arg, const struct qmp_migrate_info *info,
                            const struct error *err)
 {
     struct destination *d = arg;
+    struct error why = ERROR_INIT;
 
     if (err && err->code == ERR_CANCELLED) {
         return;
     }
-    destination_failf(
-        d, ERR_QEMU_FAILED, "destination QEMU ended the migration: failed%s%s",
-        info && info->error_desc[0] ? ": " : "", info ? info->error_desc : "");
+    /* it fails too when the source's end was closed, and then says nothing */
+    error_set(&why, ERR_QEMU_FAILED,
+              "destination QEMU ended the migration: failed%s%s",
+              info && info->error_desc[0] ? ": " : "",
+              info ? info->error_desc : "");
+    destination_fail_softly(d, &why);
 }
 
 static void on_migration_event(struct destination *d,

@@ -72,7 +72,7 @@ def test_daemon_killed_in_precopy(lab, who):
 
 
 @pytest.mark.parametrize("who", ["source", "destination", "both"])
-@pytest.mark.parametrize("delay_ms", [0, 3, 8, 15, 30])
+@pytest.mark.parametrize("delay_ms", [0, 8, 30])
 def test_daemon_killed_around_commit(lab, who, delay_ms):
     """Whatever the moment: when all is started again the guest runs in exactly
     one place, or a person is asked and it runs nowhere."""
@@ -109,9 +109,10 @@ def test_term_waits_for_postcopy(lab):
                 postcopy_after_seconds=0.0, bandwidth_bytes_per_second=SLOW)
     move.wait_state("postcopy")
     a.process.signal(15)
-    wait_for("refusal of new work", lambda: a.api(
-        "POST", "/v1/migrations", {**move.body, "id": "late", "vm": "other"}
-    )[1].get("error", {}).get("class") == "shutting-down", 5)
+    wait_for("draining", lambda: a.api("GET", "/v1/host")[1]["draining"], 5)
+    status, answer = a.api("POST", "/v1/migrations",
+                           {**move.body, "id": "late", "vm": "other"})
+    assert status == 503 and answer["error"]["class"] == "shutting-down"
     assert a.process.wait(60) == 0
     a.process = None
     a.start()
