@@ -84,7 +84,9 @@ static bool is_wanted(const struct mux_channel *ch, const struct event *event)
     if (event->type == MUX_EVENT_OPENED) {
         return ch->state == CHANNEL_OPEN && ch->epoch == event->epoch;
     }
-    return ch->announced_epoch == event->epoch &&
+    /* The user may have opened the next epoch already; it hears of the end of
+     * the one before all the same. */
+    return ch->announced_epoch >= event->epoch &&
            ch->local_reset_epoch != event->epoch;
 }
 

@@ -205,7 +205,8 @@ struct mux_event {
     char text[WIRE_TEXT_MAX_BYTES + 1];
 };
 
-/* The next event, or false. */
+/* The next event, or false. Its epoch says which life of the channel it is
+ * about: ENDED and RESET of the one before may come after mux_open(). */
 bool mux_next_event(struct mux *mux, struct mux_event *ret_event);
 
 /* Status. ---------------------------------------------------------------- */
