@@ -17,11 +17,11 @@
 
 #include "util/clock.h"
 #include "util/error.h"
-#include "util/loop.h"
 #include "util/parse.h"
 #include "util/path.h"
 
 struct json_object;
+struct loop;
 
 /* Limits, in bytes without the final NUL. */
 #define API_ID_MAX 64    /* [A-Za-z0-9._-], not "." or ".." */

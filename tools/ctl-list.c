@@ -82,6 +82,18 @@ static char *text_cell(struct json_object *object, const char *name)
     return make_cell(text);
 }
 
+static char *number_cell(struct json_object *object, const char *name)
+{
+    uint64_t number;
+    char text[FORMAT_SIZE];
+
+    if (!json_value_uint(object, name, &number)) {
+        return make_cell(NULL);
+    }
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    return make_cell(text);
+}
+
 static char *percent_cell(struct json_object *migration)
 {
     struct json_object *progress = NULL;
@@ -172,7 +184,7 @@ static void fill_peer(struct json_object *peer, char **cells)
     cells[1] = text_cell(peer, "address");
     cells[2] = text_cell(peer, "identity");
     cells[3] = allow_cell(peer);
-    cells[4] = text_cell(peer, "version");
+    cells[4] = number_cell(peer, "version");
     cells[5] = rtt_cell(peer);
     cells[6] = link_cell(peer);
 }
@@ -229,7 +241,7 @@ int ctl_list(const struct ctl_call *call)
 int ctl_peers(const struct ctl_call *call)
 {
     static const char *const titles[COLUMNS] = {
-        "NAME", "ADDRESS", "IDENTITY", "ALLOW", "VERSION", "RTT", "LINK"};
+        "NAME", "ADDRESS", "IDENTITY", "ALLOW", "PROTOCOL", "RTT", "LINK"};
     return print_list(call, "/v1/peers", "peers", titles, fill_peer);
 }
 

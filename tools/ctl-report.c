@@ -198,7 +198,7 @@ static void print_times(struct json_object *migration)
     }
 }
 
-/* A line with the sizes of two members, or the one that is there. */
+/* A line with the sizes of two members; none where both are 0 or missing. */
 static void print_sizes(struct json_object *object, const char *line,
                         const char *name_a, const char *label_a,
                         const char *name_b, const char *label_b)
@@ -208,14 +208,16 @@ static void print_sizes(struct json_object *object, const char *line,
     char all[100] = "";
     char text[FORMAT_SIZE];
     uint64_t bytes;
+    bool is_any = false;
 
     for (int i = 0; i < 2; i++) {
         if (json_value_uint(object, names[i], &bytes)) {
+            is_any |= bytes > 0;
             append(all, sizeof(all), "%s%s %s", all[0] ? ", " : "",
                    parse_format_size(bytes, text, sizeof(text)), labels[i]);
         }
     }
-    if (all[0]) {
+    if (is_any) {
         print_line(line, "%s", all);
     }
 }
@@ -241,16 +243,16 @@ static void print_path(struct json_object *migration)
     char all[100] = "";
     char text[FORMAT_SIZE];
 
-    if (json_value_uint(path, "rtt_us", &value)) {
+    if (json_value_uint(path, "rtt_us", &value) && value > 0) {
         append(
             all, sizeof(all), ", round trip %s",
             parse_format_duration((mp_time)value * MP_US, text, sizeof(text)));
     }
-    if (json_value_uint(path, "rate_bytes_per_second", &value)) {
+    if (json_value_uint(path, "rate_bytes_per_second", &value) && value > 0) {
         append(all, sizeof(all), ", rate %s",
                parse_format_rate(value, text, sizeof(text)));
     }
-    if (json_value_uint(path, "window_bytes", &value)) {
+    if (json_value_uint(path, "window_bytes", &value) && value > 0) {
         append(all, sizeof(all), ", window %s",
                parse_format_size(value, text, sizeof(text)));
     }
@@ -290,7 +292,8 @@ void ctl_report_print(struct json_object *migration)
         print_line("progress", "%s", progress);
     }
     if (json_value_text(migration, "mode", &text)) {
-        print_line("mode", "%s%s", text,
+        print_line("mode", "%s%s%s", text,
+                   is_true(migration, "postcopy") ? ", went to postcopy" : "",
                    is_true(migration, "preempt") ? ", preempt on" : "");
     }
     print_times(migration);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "proxy/api.h"
+#include "util/loop.h"
 
 #define ANSWER_SIZE (256 * 1024)
 /* Nothing here takes longer, also under valgrind with other work around. */

@@ -14,6 +14,7 @@
 
 #include "proxy/api-migrate.h"
 #include "proxy/api-route.h"
+#include "proxy/migration-state.h"
 
 #define LINES_MAX 2000
 
@@ -24,22 +25,31 @@ struct doc {
     size_t count;
 };
 
-static struct doc *open_doc(const char *name)
+/* A file of the sources, the caller's to free. */
+static char *read_source(const char *name)
 {
     const char *srcdir = getenv("srcdir");
-    struct doc *doc = calloc(1, sizeof(*doc));
     char path[4096];
+    char *text = NULL;
     size_t size = 0;
 
-    assert_non_null(doc);
-    snprintf(path, sizeof(path), "%s/docs/%s", srcdir ? srcdir : ".", name);
+    snprintf(path, sizeof(path), "%s/%s", srcdir ? srcdir : ".", name);
     FILE *file = fopen(path, "r");
     if (!file) {
         fail_msg("cannot open %s", path);
     }
-    ssize_t n = getdelim(&doc->text, &size, '\0', file);
+    ssize_t n = getdelim(&text, &size, '\0', file);
     assert_true(n > 0);
     fclose(file);
+    return text;
+}
+
+static struct doc *open_doc(const char *name)
+{
+    struct doc *doc = calloc(1, sizeof(*doc));
+
+    assert_non_null(doc);
+    doc->text = read_source(name);
     for (char *p = strtok(doc->text, "\n"); p; p = strtok(NULL, "\n")) {
         assert_in_range(doc->count, 0, LINES_MAX - 1);
         doc->line[doc->count++] = p;
@@ -120,7 +130,7 @@ static void assert_number(const struct doc *doc, size_t from, size_t level,
 
 static void openapi_has_each_path_and_no_other(void **state)
 {
-    struct doc *doc = open_doc("openapi.yaml");
+    struct doc *doc = open_doc("docs/openapi.yaml");
     size_t paths = must_find(doc, 0, 0, "paths") + 1;
     size_t methods = 0;
     size_t routes = 0;
@@ -172,7 +182,7 @@ static void assert_words(const struct doc *doc, size_t at,
 
 static void openapi_has_each_member_with_its_limits(void **state)
 {
-    struct doc *doc = open_doc("openapi.yaml");
+    struct doc *doc = open_doc("docs/openapi.yaml");
     size_t schemas =
         must_find(doc, must_find(doc, 0, 0, "components") + 1, 2, "schemas") +
         1;
@@ -212,9 +222,129 @@ static void openapi_has_each_member_with_its_limits(void **state)
     close_doc(doc);
 }
 
+/* Finds the next member that is added to a JSON object in C text:
+ * object, "NAME". Returns what follows it, NULL for no more. */
+static const char *next_member(const char *text, char name[64])
+{
+    static const char *const objects[] = {"object,", "body,", "limits,",
+                                          "error_object,"};
+    for (; *text; text++) {
+        for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
+            size_t length = strlen(objects[i]);
+            if (strncmp(text, objects[i], length)) {
+                continue;
+            }
+            const char *at = text + length;
+            at += strspn(at, " \n");
+            if (sscanf(at, "\"%63[a-z_]\"", name) == 1) {
+                return at;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* True if the name is a key somewhere from line from on. */
+static bool has_key(const struct doc *doc, size_t from, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (size_t i = from; i < doc->count; i++) {
+        const char *key = doc->line[i] + indent_of(doc->line[i]);
+        if (!strncmp(key, name, length) && key[length] == ':') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Members that file adds to answers, up to the text end, are documented behind
+ * the line from. Returns their number. */
+static size_t assert_documented(const struct doc *doc, size_t from,
+                                const char *file, const char *end)
+{
+    char *text = read_source(file);
+    char *stop = end ? strstr(text, end) : NULL;
+    char name[64];
+    size_t count = 0;
+
+    assert_true(!end || stop);
+    if (stop) {
+        *stop = '\0';
+    }
+    for (const char *at = text; (at = next_member(at, name)); count++) {
+        if (!has_key(doc, from, name)) {
+            fail_msg("\"%s\" of %s is not in docs/openapi.yaml", name, file);
+        }
+    }
+    free(text);
+    return count;
+}
+
+static void openapi_has_each_member_of_the_answers(void **state)
+{
+    struct doc *doc = open_doc("docs/openapi.yaml");
+    size_t schemas =
+        must_find(doc, must_find(doc, 0, 0, "components") + 1, 2, "schemas") +
+        1;
+    size_t from = must_find(doc, schemas, 4, "ErrorBody");
+
+    /* what is below goes to the records, not to clients */
+    assert_in_range(assert_documented(doc, from, "proxy/migration-json.c",
+                                      "migration_to_record("),
+                    45, 60);
+    assert_in_range(assert_documented(doc, from, "proxy/manager-api.c", NULL),
+                    9, 20);
+    assert_in_range(assert_documented(doc, from, "proxy/peer.c", NULL), 8, 20);
+    close_doc(doc);
+}
+
+static void the_answers_have_each_member_of_openapi(void **state)
+{
+    struct doc *doc = open_doc("docs/openapi.yaml");
+    char *text = read_source("proxy/migration-json.c");
+    size_t schemas =
+        must_find(doc, must_find(doc, 0, 0, "components") + 1, 2, "schemas") +
+        1;
+    size_t migration = must_find(doc, schemas, 4, "Migration") + 1;
+    size_t i = must_find(doc, migration, 6, "properties") + 1;
+
+    for (; i < doc->count && indent_of(doc->line[i]) >= 8; i++) {
+        char name[64], quoted[70];
+        if (indent_of(doc->line[i]) == 8) {
+            assert_int_equal(sscanf(doc->line[i], " %63[a-z_]:", name), 1);
+            snprintf(quoted, sizeof(quoted), "\"%s\"", name);
+            if (!strstr(text, quoted)) {
+                fail_msg("%s in docs/openapi.yaml is in no answer", name);
+            }
+        }
+    }
+    free(text);
+    close_doc(doc);
+}
+
+static void openapi_has_the_states(void **state)
+{
+    struct doc *doc = open_doc("docs/openapi.yaml");
+    size_t at = 0;
+
+    while (at < doc->count &&
+           strcmp(doc->line[at], "            - preparing")) {
+        at++;
+    }
+    for (int i = 0; i < MIGRATION_STATES; i++) {
+        char line[64];
+        snprintf(line, sizeof(line), "            - %s",
+                 migration_state_name((enum migration_state)i));
+        assert_string_equal(doc->line[at++], line);
+    }
+    assert_int_not_equal(indent_of(doc->line[at]), 12);
+    close_doc(doc);
+}
+
 static void each_error_class_is_documented(void **state)
 {
-    struct doc *doc = open_doc("api-errors.md");
+    struct doc *doc = open_doc("docs/api-errors.md");
     size_t rows = 0;
     char start[80];
 
@@ -242,6 +372,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(openapi_has_each_path_and_no_other),
         cmocka_unit_test(openapi_has_each_member_with_its_limits),
+        cmocka_unit_test(openapi_has_each_member_of_the_answers),
+        cmocka_unit_test(the_answers_have_each_member_of_openapi),
+        cmocka_unit_test(openapi_has_the_states),
         cmocka_unit_test(each_error_class_is_documented),
     };
     return cmocka_run_group_tests_name("api-docs", tests, NULL, NULL);

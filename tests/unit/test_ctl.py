@@ -523,13 +523,21 @@ Migration m1 of vm1 to b: completed
 
 
 def test_the_report_of_a_failure(api):
-    api.follow = [FAILED]
+    api.follow = [{**FAILED, "path": {"rtt_us": 0, "window_bytes": 0},
+                   "totals": {"precopy_bytes": 0, "postcopy_bytes": 0}}]
     assert ctl(api, *MIGRATE).out == """\
 Migration m1 of vm1 to b: failed
   error           the link broke (link-lost, source)
   advice          look at the network
   guest is on     source host
 """
+
+
+def test_the_report_says_when_it_went_to_postcopy(api):
+    api.answers["GET", "/v1/migrations/m1"] = 200, {
+        **DONE, "mode": "auto", "postcopy": True, "preempt": True}
+    assert ("\n  mode            auto, went to postcopy, preempt on\n"
+            in ctl(api, "show", "m1").out)
 
 
 @pytest.mark.parametrize("last, head", [
@@ -587,14 +595,14 @@ def test_peers_is_a_table(api):
     api.answers["GET", "/v1/peers"] = 200, {"peers": [
         {"name": "b", "address": "b:16515", "identity": "b.example",
          "allow": ["send", "receive"], "connected": True, "rtt_us": 250,
-         "version": "0.1.0", "error": None},
+         "version": 1, "error": None},
         {"name": "c", "address": "c", "identity": "c", "allow": [],
          "connected": False, "rtt_us": None, "version": None,
          "error": {"class": "tls", "message": "expired", "side": "source"}}]}
     assert ctl(api, "peers").out == """\
-NAME  ADDRESS  IDENTITY   ALLOW         VERSION  RTT     LINK
-b     b:16515  b.example  send,receive  0.1.0    250 us  connected
-c     c        c          -             -        -       expired
+NAME  ADDRESS  IDENTITY   ALLOW         PROTOCOL  RTT     LINK
+b     b:16515  b.example  send,receive  1         250 us  connected
+c     c        c          -             -         -       expired
 """
 
 
