@@ -556,6 +556,17 @@ static int receive_data_payload(struct mux *mux, struct mux_lane *lane,
     return 0;
 }
 
+/* Text of the peer's goes into messages and logs: nothing but plain characters
+ * may. */
+static void make_printable(char *text)
+{
+    for (; *text; text++) {
+        if (*text < ' ' || *text > '~') {
+            *text = '?';
+        }
+    }
+}
+
 static int receive_text(struct mux *mux, struct mux_lane *lane,
                         const uint8_t *data, size_t len_bytes,
                         struct error *err)
@@ -563,7 +574,11 @@ static int receive_text(struct mux *mux, struct mux_lane *lane,
     memcpy(lane->text + lane->text_bytes, data, len_bytes);
     lane->text_bytes += len_bytes;
     lane->text[lane->text_bytes] = '\0';
-    return lane->left_bytes > 0 ? 0 : receive_reset(mux, lane, err);
+    if (lane->left_bytes > 0) {
+        return 0;
+    }
+    make_printable(lane->text);
+    return receive_reset(mux, lane, err);
 }
 
 int mux_receive_payload(struct mux *mux, enum wire_lane lane_kind,

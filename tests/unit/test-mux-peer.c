@@ -445,6 +445,27 @@ static void repeated_reset_is_silent(void **state)
     mux_free(mux);
 }
 
+static void text_of_a_reset_is_made_printable(void **state)
+{
+    static const uint8_t text[] = "a\nb\x1b\xc3\xa4";
+    struct mux *mux = opened();
+    struct error err = ERROR_INIT;
+    struct mux_event ev;
+    struct frame f = channel_frame(WIRE_RESET, 1, 60000, 0);
+    take_events(mux);
+    f.length_bytes = 6;
+    assert_int_equal(mux_receive_header(mux, BULK, &f, MP_SECOND, &err), 0);
+    assert_int_equal(mux_receive_payload(mux, BULK, text, 1, NULL, &err), 0);
+    assert_false(mux_next_event(mux, &ev)); /* the text is not whole */
+    assert_int_equal(mux_receive_payload(mux, BULK, text + 1, 5, NULL, &err),
+                     0);
+    assert_true(mux_next_event(mux, &ev));
+    assert_int_equal(ev.type, MUX_EVENT_RESET);
+    assert_int_equal(ev.code, ERR_INTERNAL); /* of a newer peer */
+    assert_string_equal(ev.text, "a?b???");
+    mux_free(mux);
+}
+
 static void reset_in_the_middle_of_a_frame_drops_the_rest(void **state)
 {
     struct mux *mux = opened();
@@ -607,6 +628,7 @@ int main(void)
         cmocka_unit_test(ack_of_what_was_not_sent_is_refused),
         cmocka_unit_test(reset_of_what_was_not_opened_is_refused),
         cmocka_unit_test(repeated_reset_is_silent),
+        cmocka_unit_test(text_of_a_reset_is_made_printable),
         cmocka_unit_test(reset_in_the_middle_of_a_frame_drops_the_rest),
         cmocka_unit_test(flood_of_pings_is_refused),
         cmocka_unit_test(pong_that_answers_nothing_is_refused),
