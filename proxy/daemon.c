@@ -20,7 +20,8 @@
 
 struct daemon {
     struct conf *conf;
-    struct conf *old_conf; /* before the last reload, see reload() */
+    struct conf **old_confs; /* of before reloads, see reload() */
+    size_t old_count;
     const char *config_path;
     struct loop *control;
     struct loop *data;
@@ -42,6 +43,25 @@ static int make_run_dir(const char *path, struct error *err)
     return 0;
 }
 
+/* Migrations under way still look at the configuration they began with. */
+static void free_old_confs(struct daemon *daemon)
+{
+    while (daemon->old_count) {
+        conf_free(daemon->old_confs[--daemon->old_count]);
+    }
+}
+
+static int keep_room(struct daemon *daemon)
+{
+    struct conf **confs =
+        realloc(daemon->old_confs, (daemon->old_count + 1) * sizeof(*confs));
+    if (!confs) {
+        return -1;
+    }
+    daemon->old_confs = confs;
+    return 0;
+}
+
 /* New certificates, peers and limits; what cannot be changed while running is
  * named and stays. */
 static void reload(struct daemon *daemon)
@@ -51,6 +71,11 @@ static void reload(struct daemon *daemon)
     struct conf *conf = conf_load(daemon->config_path, &err);
     struct tls *tls = conf ? tls_load(conf->tls_dir, &err) : NULL;
 
+    if (conf && tls && keep_room(daemon)) {
+        error_set(&err, ERR_NO_MEMORY, "out of memory");
+        tls_unref(tls);
+        tls = NULL;
+    }
     if (!conf || !tls) {
         log_error("reload: %s; everything stays as it was", err.text);
         conf_free(conf);
@@ -64,17 +89,11 @@ static void reload(struct daemon *daemon)
     manager_set_conf(daemon->manager, conf);
     tls_unref(daemon->tls);
     daemon->tls = tls;
-    /* monitors that are being opened still look at the one before */
-    if (!manager_count(daemon->manager)) {
-        conf_free(daemon->old_conf);
-        daemon->old_conf = NULL;
-    }
-    if (daemon->old_conf) {
-        log_warning("reload: migrations under way still use the configuration "
-                    "of before; its memory is kept until the daemon ends");
-    }
-    daemon->old_conf = daemon->conf;
+    daemon->old_confs[daemon->old_count++] = daemon->conf;
     daemon->conf = conf;
+    if (!manager_count(daemon->manager)) {
+        free_old_confs(daemon);
+    }
     log_info("reloaded %s", daemon->config_path);
 }
 
@@ -197,7 +216,8 @@ static void stop(struct daemon *daemon)
     store_close(daemon->store);
     tls_unref(daemon->tls);
     conf_free(daemon->conf);
-    conf_free(daemon->old_conf);
+    free_old_confs(daemon);
+    free(daemon->old_confs);
 }
 
 int daemon_run(struct conf *conf, const char *config_path, struct error *err)

@@ -393,6 +393,24 @@ int destination_cancel(struct destination *d, const struct error *why,
     return 0;
 }
 
+void destination_supersede(struct destination *d, const char *by)
+{
+    struct error err = ERROR_INIT;
+
+    if (d->m.started || migration_state_is_end(d->m.state)) {
+        return;
+    }
+    error_set(&err, ERR_CANCELLED,
+              "the source has given it up and sends the guest anew, as "
+              "migration %s",
+              by);
+    if (!d->m.failure.is_set) {
+        migration_note_failure(&d->m, MIGRATION_SOURCE, &err);
+    }
+    d->ended_by_source = true;
+    destination_undo(d, true);
+}
+
 static void listen_asked(struct destination *d, struct peer_request *request)
 {
     if (d->listen || d->incoming_sent || d->m.state != MIGRATION_CONNECTING) {

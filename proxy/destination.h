@@ -44,6 +44,11 @@ void destination_on_request(struct destination *destination,
 bool destination_take_lane(struct destination *destination, struct lane *lane,
                            const struct hello *theirs);
 
+/* The same peer wants to send the same guest anew, so the source has given this
+ * migration up and its abort got lost: it is ended as by that. Nothing happens
+ * after COMMIT. */
+void destination_supersede(struct destination *destination, const char *by);
+
 /* The operator ends it here: only before COMMIT. */
 int destination_cancel(struct destination *destination, const struct error *why,
                        struct error *err);

@@ -67,6 +67,13 @@ static void on_prepare(struct manager *manager, struct peer_request *request,
                manager->env.conf->name);
         return;
     }
+    LIST_EACH_SAFE (node, &manager->active) {
+        struct migration *m = container_of(node, struct migration, node);
+        if (!m->is_source && !strcmp(m->request.vm, vm) &&
+            !strcmp(m->request.peer, peer)) {
+            destination_supersede(manager_destination(m), id);
+        }
+    }
     if (manager_admit(manager, vm, &err)) {
         peer_request_fail(request, &err);
         return;
