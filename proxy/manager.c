@@ -207,7 +207,8 @@ int manager_admit(struct manager *manager, const char *vm, struct error *err)
     }
     LIST_EACH (node, &manager->active) {
         struct migration *m = container_of(node, struct migration, node);
-        if (!strcmp(m->request.vm, vm) && !m->will_not_start) {
+        if (!strcmp(m->request.vm, vm) &&
+            (m->is_source || !m->will_not_start)) {
             return error_set(err, ERR_CONFLICT,
                              "guest %s is being migrated on %s already: "
                              "migration %s (%s)",
