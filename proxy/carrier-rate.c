@@ -40,10 +40,10 @@ void carrier_rate_count(struct carrier_rate *rate, size_t len_bytes)
     if (rate->bytes_per_second == PARSE_UNLIMITED) {
         return;
     }
-    rate->tokens -= (double)len_bytes;
-    /* a frame may be larger than what is sent in the time allowed for debt */
-    double debt = bytes_in(rate, CARRIER_RATE_DEBT) + (double)len_bytes;
-    if (rate->tokens < -debt) {
-        rate->tokens = -debt;
+    /* Beyond the debt allowed nothing is added to what is owed, but nothing is
+     * forgiven either: a bulk frame may alone be larger than that. */
+    double least = -bytes_in(rate, CARRIER_RATE_DEBT);
+    if (rate->tokens > least) {
+        rate->tokens -= (double)len_bytes;
     }
 }

@@ -312,10 +312,11 @@ static void *feed_main(void *arg)
     return NULL;
 }
 
-static double cpu_seconds(const char *pid)
+static double cpu_of_one(const char *pid)
 {
     char path[64], text[1024];
-    unsigned long user = 0, system = 0;
+    unsigned long user = 0, system = 0; /* with those of ended children */
+    unsigned long child_user = 0, child_system = 0;
     snprintf(path, sizeof(path), "/proc/%s/stat", pid);
     FILE *file = fopen(path, "r");
     if (!file || !fgets(text, sizeof(text), file)) {
@@ -323,12 +324,32 @@ static double cpu_seconds(const char *pid)
     }
     fclose(file);
     const char *at = strrchr(text, ')');
-    if (!at ||
-        sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-               &user, &system) != 2) {
+    if (!at || sscanf(at + 2,
+                      "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u "
+                      "%lu %lu %lu %lu",
+                      &user, &system, &child_user, &child_system) != 4) {
         die(path, NULL);
     }
+    user += child_user;
+    system += child_system;
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Of a process and its children (socat forks). */
+static double cpu_seconds(const char *pid)
+{
+    char path[64], child[16];
+    double sum = cpu_of_one(pid);
+
+    snprintf(path, sizeof(path), "/proc/%s/task/%s/children", pid, pid);
+    FILE *file = fopen(path, "r");
+    while (file && fscanf(file, "%15s", child) == 1) {
+        sum += cpu_of_one(child);
+    }
+    if (file) {
+        fclose(file);
+    }
+    return sum;
 }
 
 static uint64_t drain(int fd, mp_time *ret_first)
@@ -372,6 +393,9 @@ static int measure(int argc, char **argv)
     }
     uint64_t got = drain(fd, &first);
     double seconds = (double)(clock_now() - first) / MP_SECOND;
+    for (int i = 6; i < argc && i < 14; i++) { /* while they all live */
+        cpu[i - 6] = cpu_seconds(argv[i]) - cpu[i - 6];
+    }
     close(fd);
     pthread_join(thread, NULL);
     if (got != feed.total) {
@@ -382,9 +406,8 @@ static int measure(int argc, char **argv)
     double giga = (double)got / 1e9;
     printf("%-10s %6.0f MB/s  CPU s/GB", argv[2], giga * 1000 / seconds);
     for (int i = 6; i < argc && i < 14; i++) {
-        double used = cpu_seconds(argv[i]) - cpu[i - 6];
-        sum += used;
-        printf(" %.3f", used / giga);
+        sum += cpu[i - 6];
+        printf(" %.3f", cpu[i - 6] / giga);
     }
     printf("  sum %.3f\n", sum / giga);
     path_remove_socket(argv[4]);

@@ -30,6 +30,7 @@ run() { # run CORE COMMAND...
     shift
     taskset -c "$core" "$@" &
     pids+=($!)
+    disown
 }
 
 wait_for() {
@@ -94,10 +95,10 @@ END
 
 socat_pair() {
     local port=$((20000 + RANDOM % 20000))
-    run 1 socat -b 131072 "TCP-LISTEN:$port,bind=127.0.0.1,reuseaddr" \
+    run 1 socat -b 131072 "TCP-LISTEN:$port,bind=127.0.0.1,reuseaddr,fork" \
         "UNIX-CONNECT:$dir/out"
     sleep 0.3
-    run 0 socat -b 131072 "UNIX-LISTEN:$dir/in" "TCP:127.0.0.1:$port"
+    run 0 socat -b 131072 "UNIX-LISTEN:$dir/in,fork" "TCP:127.0.0.1:$port"
     wait_for "$dir/in"
     measure socat
 }

@@ -71,6 +71,19 @@ static void urgent_bytes_delay_bulk_for_a_bounded_time(void **state)
     assert_int_equal(carrier_rate_wait(&rate, START + wait), 0);
 }
 
+/* At a low rate one bulk frame owes more than the debt allowed; what is small
+ * and urgent meanwhile must not wipe that out. */
+static void urgent_bytes_forgive_nothing(void **state)
+{
+    struct carrier_rate rate;
+    carrier_rate_init(&rate, 200000);
+    assert_int_equal(carrier_rate_wait(&rate, START), 0);
+    carrier_rate_count(&rate, FRAME);
+    mp_time before = carrier_rate_wait(&rate, START);
+    carrier_rate_count(&rate, 32);
+    assert_true(carrier_rate_wait(&rate, START) >= before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +91,7 @@ int main(void)
         cmocka_unit_test(unlimited_never_waits),
         cmocka_unit_test(idle_time_saves_only_a_burst),
         cmocka_unit_test(urgent_bytes_delay_bulk_for_a_bounded_time),
+        cmocka_unit_test(urgent_bytes_forgive_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
