@@ -300,7 +300,7 @@ static void print_members(struct json_object *object, const char *prefix)
         if (json_object_is_type(value, json_type_object)) {
             print_members(value, path);
         } else {
-            ctl_output_print(stdout, "%-30s %s\n", path,
+            ctl_output_print(stdout, "%-36s %s\n", path,
                              value ? json_object_get_string(value) : "-");
         }
     }

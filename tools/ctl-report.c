@@ -120,23 +120,28 @@ static void append_outlook(struct json_object *progress, char *buf, size_t size)
     }
 }
 
+/* Numbers that are 0 before the transfer has begun say nothing yet. */
 void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
 {
     struct json_object *progress = get_object(migration, "progress");
-    double percent;
-    uint64_t rate;
+    double percent = 0;
+    uint64_t rate = 0;
+    uint64_t dirty;
     char text[FORMAT_SIZE];
 
     snprintf(buf, size, "%s", ctl_report_state(migration));
-    if (json_value_double(progress, "percent", &percent)) {
-        append(buf, size, "  %.1f %%", percent);
+    json_value_double(progress, "percent", &percent);
+    json_value_uint(progress, "rate_bytes_per_second", &rate);
+    if (!(percent > 0) && rate == 0) {
+        return;
     }
-    if (json_value_uint(progress, "rate_bytes_per_second", &rate)) {
+    append(buf, size, "  %.1f %%", percent);
+    if (rate > 0) {
         append(buf, size, ", %s", parse_format_rate(rate, text, sizeof(text)));
     }
-    if (json_value_uint(progress, "dirty_rate_bytes_per_second", &rate)) {
+    if (json_value_uint(progress, "dirty_rate_bytes_per_second", &dirty)) {
         append(buf, size, ", dirty %s",
-               parse_format_rate(rate, text, sizeof(text)));
+               parse_format_rate(dirty, text, sizeof(text)));
     }
     append_outlook(progress, buf, size);
 }

@@ -325,7 +325,10 @@ def test_a_lost_answer_says_how_to_find_out(api, monkeypatch):
 # ---- progress ----
 
 def test_progress_on_a_pipe_is_a_line_at_each_change(api):
-    api.follow = [migration("preparing"), precopy(10), precopy(42.12),
+    zero = {"percent": 0.0, "rate_bytes_per_second": 0,
+            "dirty_rate_bytes_per_second": 0, "eta_seconds": None,
+            "converging": True}
+    api.follow = [migration("preparing", progress=zero), precopy(10), precopy(42.12),
                   migration("switchover"), DONE]
     r = ctl(api, *MIGRATE)
     lines = r.err.splitlines()
