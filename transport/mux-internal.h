@@ -181,7 +181,8 @@ struct mux {
     struct event events[MUX_EVENTS];
     unsigned event_head, event_count, peer_events, pong_events;
 
-    struct error failure; /* found where none could be returned */
+    struct error failure; /* found where none could be returned: nothing leaves
+                           * any more, the next mux_receive_header() fails */
 };
 
 static inline unsigned lane_index(enum wire_lane kind)

@@ -336,6 +336,9 @@ bool mux_take(struct mux *mux, enum wire_lane lane_kind, mp_time now,
 {
     struct mux_lane *lane = mux_lane_of(mux, lane_kind);
     bool express = lane_kind == WIRE_LANE_EXPRESS;
+    if (error_is_set(&mux->failure)) {
+        return false;
+    }
     if (!list_is_empty(&lane->control)) {
         take_control(lane, ret_out);
         return true;
@@ -368,6 +371,9 @@ bool mux_take(struct mux *mux, enum wire_lane lane_kind, mp_time now,
 bool mux_has_output(struct mux *mux, enum wire_lane lane_kind, mp_time now)
 {
     const struct mux_lane *lane = mux_lane_of(mux, lane_kind);
+    if (error_is_set(&mux->failure)) {
+        return false;
+    }
     if (!list_is_empty(&lane->control) || lane->pong_count > 0 ||
         lane->pings_queued > 0) {
         return true;

@@ -320,7 +320,7 @@ int mux_open(struct mux *mux, uint16_t channel, enum wire_class class,
         .arg = class,
     };
     mux_queue_control(mux, mux_bulk_lane(class, true), &frame, NULL);
-    return 0;
+    return error_is_set(&mux->failure) ? error_copy(err, &mux->failure) : 0;
 }
 
 void mux_reset(struct mux *mux, uint16_t channel, enum error_code code,
