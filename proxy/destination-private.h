@@ -90,6 +90,9 @@ void destination_loaded_cb(void *arg);
 void destination_prove(struct destination *d, struct peer_request *request);
 void destination_commit(struct destination *d, struct peer_request *request);
 void destination_finish(struct destination *d, struct peer_request *request);
+/* The guest was started and has ended its QEMU itself: nothing is left to do.
+ */
+void destination_guest_left(struct destination *d);
 void destination_abort(struct destination *d, struct peer_request *request);
 /* Before COMMIT: bound not to start; QEMU is ended if it holds a half-loaded or
  * surplus guest and quit says so. */

@@ -323,7 +323,9 @@ void destination_on_event(void *arg, const char *name, json_object *data,
     if (qmp_migrate_status_of_event(name, data, &status)) {
         on_migration_event(d, status);
     } else if (!strcmp(name, "SHUTDOWN")) {
-        d->shutdown_seen = true;
+        const char *reason = "";
+        json_value_text(data, "reason", &reason);
+        d->shutdown_seen = strcmp(reason, "guest-panic") != 0;
     } else if (!strcmp(name, "RESUME") && d->cont_sent && !d->resumed_at) {
         d->resumed_at = received;
         if (d->m.state == MIGRATION_COMMITTING) {
@@ -398,6 +400,16 @@ static void on_finish_restored(void *arg, const struct error *err)
     }
     d->m.failure.is_set = false; /* what was said before the guest ran on */
     destination_end(d, MIGRATION_COMPLETED);
+}
+
+void destination_guest_left(struct destination *d)
+{
+    if (d->m.state == MIGRATION_COMMITTING) {
+        now_runs(d);
+    }
+    if (d->finish) {
+        on_finish_restored(d, NULL);
+    } /* else: it will be asked for */
 }
 
 static void on_finish_info(void *arg, const struct qmp_migrate_info *info,

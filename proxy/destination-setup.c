@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* The destination's end: prepare, lanes, listen. */
-#include <openssl/crypto.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +34,10 @@ static void guest_gone(struct destination *d, const struct error *err)
         return;
     }
     if (d->shutdown_seen && (d->completed || !d->m.postcopy)) {
-        migration_log(&d->m, LOG_LEVEL_INFO, "the guest has shut down");
+        migration_log(&d->m, LOG_LEVEL_WARNING,
+                      "the guest has shut down or rebooted and its QEMU has "
+                      "ended, right after the migration");
+        destination_guest_left(d);
         return;
     }
     migration_note_failure(&d->m, MIGRATION_DESTINATION, err);
@@ -154,7 +155,7 @@ static int open_data_path(struct destination *d, struct error *err)
     if (!d->m.carrier) {
         return -1;
     }
-    if (RAND_bytes(d->token, sizeof(d->token)) != 1) {
+    if (!tls_random(d->token, sizeof(d->token))) {
         return error_set(err, ERR_INTERNAL, "no random numbers for a token");
     }
     d->has_token = true;
@@ -167,7 +168,7 @@ bool destination_take_lane(struct destination *d, struct lane *lane,
     struct error err = ERROR_INIT;
 
     if (!d->has_token || !theirs->has_token ||
-        CRYPTO_memcmp(d->token, theirs->token, sizeof(d->token))) {
+        !tls_is_same_secret(d->token, theirs->token, sizeof(d->token))) {
         return false;
     }
     struct hello mine = peers_hello(d->m.env->peers, theirs->lane, d->token);

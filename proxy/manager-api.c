@@ -19,6 +19,8 @@ static int known_id(struct manager *manager, const struct api_migrate *request,
 {
     struct migration *m = manager_find_active(manager, request->id, true, NULL);
     struct ended *ended = manager_find_ended(manager, request->id, true);
+    json_object *successor = NULL;
+    char key[MIGRATION_REQUEST_KEY_BYTES];
 
     if (m && api_migrate_is_equal(&m->request, request)) {
         *ret_body = migration_to_json(m);
@@ -34,9 +36,9 @@ static int known_id(struct manager *manager, const struct api_migrate *request,
     if (!ended) {
         return 0;
     }
-    if (text_is(ended->record, "vm", request->vm) &&
-        text_is(ended->record, "peer", request->peer) &&
-        text_is(ended->record, "mode", api_mode_name(request->mode))) {
+    migration_request_key(request, key, sizeof(key));
+    json_value_object(ended->record, "successor", &successor);
+    if (text_is(successor, "request", key)) {
         *ret_body = manager_strip_record(ended->record);
         return 1;
     }

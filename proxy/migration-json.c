@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* A migration as the API shows it and as it stands on disk. */
+#include <stdio.h>
 #include <string.h>
 
 #include "proxy/migration.h"
@@ -196,11 +197,28 @@ json_object *migration_to_json(struct migration *m)
     return object;
 }
 
+void migration_request_key(const struct api_migrate *request, char *buf,
+                           size_t size)
+{
+    snprintf(buf, size,
+             "vm=%s to=%s qmp=%s dest_qmp=%s mode=%s preempt=%s multifd=%u "
+             "postcopy_after=%.3f bandwidth=%llu max_downtime=%u timeout=%.3f "
+             "on_timeout=%s",
+             request->vm, request->peer, request->qmp_path,
+             request->dest_qmp_path, api_mode_name(request->mode),
+             api_preempt_name(request->preempt), request->multifd,
+             request->postcopy_after_seconds,
+             (unsigned long long)request->bandwidth_bytes_per_second,
+             request->max_downtime_ms, request->timeout_seconds,
+             api_on_timeout_name(request->on_timeout));
+}
+
 json_object *migration_to_record(struct migration *m)
 {
     json_object *record = migration_to_json(m);
     json_object *object = json_object_new_object();
 
+    add_text(object, "request", m->request_key);
     add_bool(object, "committed", m->committed);
     add_bool(object, "started", m->started);
     add_bool(object, "will_not_start", m->will_not_start);
@@ -240,6 +258,9 @@ static int take_successor(struct migration *m, json_object *object,
     }
     json_value_bool(object, "cancelled", &m->cancelled);
     json_value_bool(object, "capabilities_changed", &m->caps_changed);
+    if (json_value_text(object, "request", &text)) {
+        json_value_copy_text(m->request_key, sizeof(m->request_key), text);
+    }
     if (json_value_text(object, "qmp_path", &text)) {
         json_value_copy_text(m->qmp_path, sizeof(m->qmp_path), text);
     }

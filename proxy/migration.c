@@ -16,6 +16,7 @@ void migration_init(struct migration *m, const struct migration_env *env,
     m->env = env;
     m->is_source = is_source;
     m->request = *request;
+    migration_request_key(request, m->request_key, sizeof(m->request_key));
     snprintf(m->context, sizeof(m->context), "mig=%s side=%s", request->id,
              is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION);
     m->state = MIGRATION_PREPARING;

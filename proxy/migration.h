@@ -24,6 +24,7 @@
 
 #define MIGRATION_SOURCE "source"
 #define MIGRATION_DESTINATION "destination"
+#define MIGRATION_REQUEST_KEY_BYTES 640
 
 struct migration;
 
@@ -50,7 +51,8 @@ struct migration {
     const struct migration_env *env;
     bool is_source;
     struct api_migrate request; /* what was asked; id, vm and peer above all */
-    char context[96];           /* for log lines */
+    char request_key[MIGRATION_REQUEST_KEY_BYTES];
+    char context[96]; /* for log lines */
     char uuid[40];
 
     enum migration_state state;
@@ -108,6 +110,11 @@ void migration_set_state(struct migration *m, enum migration_state state);
  * record is on disk: on failure the state is what it was. */
 int migration_commit_state(struct migration *m, enum migration_state state,
                            struct error *err);
+
+/* The request as one line, for telling whether an ended migration's request was
+ * the same. */
+void migration_request_key(const struct api_migrate *request, char *buf,
+                           size_t size);
 
 /* Writes the record. Failures are logged; the migration goes on. */
 void migration_save(struct migration *m);

@@ -2,7 +2,6 @@
 /* Requests to and from the other daemons. */
 #include "proxy/peer.h"
 
-#include <openssl/rand.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -370,7 +369,7 @@ struct peers *peers_new(struct loop *loop, const struct conf *conf,
         peers_free(peers);
         return NULL;
     }
-    if (RAND_bytes(peers->instance, sizeof(peers->instance)) != 1) {
+    if (!tls_random(peers->instance, sizeof(peers->instance))) {
         error_set(err, ERR_INTERNAL, "no random numbers for the instance id");
         peers_free(peers);
         return NULL;

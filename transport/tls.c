@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdatomic.h>
@@ -530,4 +532,14 @@ struct ssl_ctx_st *tls_context(const struct tls *tls, bool server)
 const struct bio_method_st *tls_bio_method(const struct tls *tls)
 {
     return tls->bio_method;
+}
+
+bool tls_random(void *out, size_t len_bytes)
+{
+    return RAND_bytes(out, (int)len_bytes) == 1;
+}
+
+bool tls_is_same_secret(const void *a, const void *b, size_t len_bytes)
+{
+    return CRYPTO_memcmp(a, b, len_bytes) == 0;
 }

@@ -26,6 +26,12 @@ void tls_unref(struct tls *tls); /* NULL is fine. ref/unref are thread-safe */
  * or the CRL ends. */
 int64_t tls_valid_until_us(const struct tls *tls);
 
+/* Fills out with random bytes fit for secrets. False: there are none. */
+bool tls_random(void *out, size_t len_bytes);
+
+/* Compares secrets in a time that does not tell where they differ. */
+bool tls_is_same_secret(const void *a, const void *b, size_t len_bytes);
+
 /* A name (SAN) of a certificate: "DNS:host-b", "IP:192.0.2.1", "URI:..." */
 #define TLS_NAME_MAX_BYTES 256
 #define TLS_NAMES_MAX 32
