@@ -77,6 +77,7 @@ class Guest:
     def __init__(self):
         self.reports = []
         self.garbled = []      # lines that should have been reports
+        self.console = []      # all other lines: the kernel's, a panic
         self.gaps = []         # every gap above 10 beats, in order
         self.breaks = []       # steps back or jumps of the counter, as text
         self.beats = {}        # bytes counted, by side
@@ -247,3 +248,5 @@ class Guest:
                 self.reports.append(Report(side, now, *parsed))
             elif b"work" in line or b"sum=" in line:
                 self.garbled.append(line.decode(errors="replace"))
+            else:
+                self.console.append(line.decode(errors="replace"))

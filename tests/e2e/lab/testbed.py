@@ -100,6 +100,7 @@ class Lab:
     def story(self):
         """What a failed test should show."""
         parts = [f"guest: {self.guest.tail()}",
+                 "console: " + "\n".join(self.guest.console[-40:]),
                  f"gaps: {self.guest.gaps[-10:]}",
                  f"breaks: {self.guest.breaks} garbled: {self.guest.garbled}"]
         for daemon in self.daemons:
