@@ -95,7 +95,7 @@ def report(lab, moves, final):
     ]
     say()
     say(f"{'':28}" + "".join(
-        f"{f'{m.mode} {m.source.side} to {m.destination.side}':>22}"
+        f"{f'{m.mode} {m.source.side[0]} to {m.destination.side[0]}':>22}"
         for m in moves))
     for name, cell in rows:
         say(f"{name:28}" + "".join(f"{cell(move):>22}" for move in moves))
@@ -129,7 +129,10 @@ def run(lab):
     on_a.kill()
     on_a_again = lab.qemu("A2", incoming=True, **options)
     back = Move("postcopy", on_b, on_a_again)
-    migrate(lab, back, daemon_b, "A")
+    # at once, or the guest has moved before there is anything to request
+    migrate(lab, back, daemon_b, "A", "--postcopy-after", "0")
+    if not back.record["totals"]["page_requests"]:
+        raise AssertionError("no page was requested: this was no postcopy")
 
     on_b.kill()
     final = lab.finish(on_a_again)
