@@ -140,7 +140,9 @@ struct mux_out {
 bool mux_take(struct mux *mux, enum wire_lane lane, mp_time now,
               struct mux_out *ret_out);
 
-/* Whether mux_take() on this lane would return a frame. */
+/* Whether mux_take() on this lane would return a frame. Ask again, for both
+ * lanes, after frames came in, after bytes were sent or delivered (and
+ * mux_turn_end()), after a ping, an end, a reset or a change of phase. */
 bool mux_has_output(struct mux *mux, enum wire_lane lane, mp_time now);
 
 /* Receiving. ------------------------------------------------------------- */

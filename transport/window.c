@@ -18,6 +18,7 @@ void window_init(struct window *w)
     *w = (struct window){
         .gain_percent = WINDOW_PRECOPY_GAIN_PERCENT,
         .floor_bytes = WINDOW_PRECOPY_FLOOR_BYTES,
+        .may_drain = true,
     };
 }
 
@@ -29,6 +30,14 @@ void window_set_gain(struct window *w, unsigned gain_percent,
     }
     w->gain_percent = gain_percent;
     w->floor_bytes = floor_bytes;
+}
+
+void window_allow_drain(struct window *w, bool allowed)
+{
+    w->may_drain = allowed;
+    if (!allowed) {
+        w->draining = false;
+    }
 }
 
 mp_time window_rtt(const struct window *w)
@@ -99,7 +108,7 @@ static void update_drain(struct window *w, mp_time now)
     if (w->rtt == 0) {
         return;
     }
-    if (!w->draining && now - w->rtt_seen_at > RTT_VALID) {
+    if (!w->draining && w->may_drain && now - w->rtt_seen_at > RTT_VALID) {
         double queue = w->rate > 0 ? (double)w->in_flight * (double)MP_SECOND /
                                          (double)w->rate
                                    : 0;

@@ -80,6 +80,7 @@ struct window {
     mp_time rtt; /* smallest from acknowledgements, 0: none yet */
     mp_time rtt_seen_at;
     mp_time pong_rtt; /* smallest of PONGs */
+    bool may_drain;
     bool draining;
     mp_time drain_until;
     mp_time drain_rtt; /* measured in this drain, 0: not yet */
@@ -92,6 +93,10 @@ void window_init(struct window *w);
  * queue is to go. */
 void window_set_gain(struct window *w, unsigned gain_percent,
                      uint64_t floor_bytes);
+
+/* Whether the window may be lowered to measure: not while the guest stands
+ * still and waits for what is being sent. */
+void window_allow_drain(struct window *w, bool allowed);
 
 /* The window, bytes. */
 uint64_t window_bytes(const struct window *w);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -74,6 +75,44 @@ static void conversation_postcopy_page_request(void **state)
     assert_int_equal(muxpair_stats(pair, 1, MAIN).urgent_delivered_frames, 1);
     assert_int_equal(muxpair_stats(pair, 0, MAIN).urgent_sent_frames, 1);
     muxpair_free(pair);
+}
+
+/* The same, with what arrives cut into single bytes, and in other ways. */
+static char *postcopy_trace(size_t cut_bytes)
+{
+    struct memlink_config config;
+    memlink_config_default(&config);
+    config.cut_bytes = cut_bytes;
+    struct muxpair *pair = muxpair_new(&config);
+    memlink_trace(pair->link);
+    muxpair_open(pair, MAIN, WIRE_CLASS_MAIN);
+    muxpair_open(pair, PREEMPT, WIRE_CLASS_PREEMPT);
+    muxpair_run(pair);
+    muxpair_send_flags(pair, 0, MAIN, "bulk page", WIRE_FLAG_MERGE, 0);
+    muxpair_send(pair, 0, PREEMPT, "preempt");
+    muxpair_send(pair, 1, MAIN, "request");
+    muxpair_run(pair);
+    muxpair_send_urgent(pair, "PAGE", 9);
+    muxpair_send_flags(pair, 0, MAIN, "eof", 0, 1);
+    mux_end(muxpair_mux(pair, 0), MAIN);
+    mux_reset(muxpair_mux(pair, 1), PREEMPT, ERR_QEMU_GONE, "gone");
+    muxpair_run(pair);
+    assert_string_equal(pair->end[1].text[MAIN], "bulk pagePAGEeof");
+    assert_string_equal(pair->end[0].events, "RESET 1/1 gone");
+    char *trace = strdup(memlink_trace_text(pair->link));
+    muxpair_free(pair);
+    return trace;
+}
+
+static void conversation_does_not_depend_on_cuts(void **state)
+{
+    char *whole = postcopy_trace(0);
+    for (size_t cut = 1; cut <= 40; cut++) {
+        char *trace = postcopy_trace(cut);
+        assert_string_equal(trace, whole);
+        free(trace);
+    }
+    free(whole);
 }
 
 static void conversation_reset_and_recovery_in_the_next_epoch(void **state)
@@ -463,6 +502,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conversation_one_channel_there_and_back),
         cmocka_unit_test(conversation_postcopy_page_request),
+        cmocka_unit_test(conversation_does_not_depend_on_cuts),
         cmocka_unit_test(conversation_reset_and_recovery_in_the_next_epoch),
         cmocka_unit_test(conversation_disk_both_ways_on_the_bulk_lane),
         cmocka_unit_test(

@@ -310,6 +310,26 @@ static void stall_in_a_drain_at_most_doubles_the_round_trip(void **state)
     sim_free(&sim);
 }
 
+static void window_is_not_lowered_while_it_must_not_be(void **state)
+{
+    struct sim sim = sim_new(GBIT, 30 * MP_MS);
+    sim_run(&sim, 2 * MP_SECOND);
+    while (!sim.window.draining) {
+        sim_run(&sim, sim.now + MP_MS);
+    }
+    window_allow_drain(&sim.window, false);
+    uint64_t before = window_bytes(&sim.window);
+    assert_true(before >= 2 * bdp(&sim));
+    for (mp_time end = sim.now + 30 * MP_SECOND; sim.now < end;) {
+        sim_run(&sim, sim.now + MP_MS);
+        assert_true(window_bytes(&sim.window) >= before / 100 * 95);
+    }
+    window_allow_drain(&sim.window, true);
+    sim_run(&sim, sim.now + 10 * MP_MS);
+    assert_true(sim.window.draining);
+    sim_free(&sim);
+}
+
 /* A path that became longer (10 ms to 40 ms) is found out within half a
  * minute. */
 static void longer_path_is_found_out(void **state)
@@ -402,6 +422,7 @@ int main(void)
         cmocka_unit_test(slower_path_lowers_the_window),
         cmocka_unit_test(faster_path_raises_the_window),
         cmocka_unit_test(stall_in_a_drain_at_most_doubles_the_round_trip),
+        cmocka_unit_test(window_is_not_lowered_while_it_must_not_be),
         cmocka_unit_test(longer_path_is_found_out),
         cmocka_unit_test(
             in_flight_never_exceeds_the_window_by_more_than_a_frame),
