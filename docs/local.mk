@@ -6,7 +6,6 @@ POD2MAN = pod2man
 manual_pages = %D%/migproxyctl.1 %D%/migproxy.conf.5 %D%/migproxy.8
 dist_man_MANS = $(manual_pages)
 EXTRA_DIST += \
-	%D%/control-messages.md \
 	%D%/internals.md \
 	%D%/migproxy.8.pod \
 	%D%/migproxy.conf.5.pod \

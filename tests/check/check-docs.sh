@@ -53,8 +53,8 @@ mapfile -t requests < <(grep -ohE '"migration\.[a-z]+"' proxy/*.c |
     tr -d '"' | sort -u)
 must_find 'requests in proxy/' "${#requests[@]}"
 for request in "${requests[@]}"; do
-    grep -qxF "## $request" docs/control-messages.md ||
-        problem "docs/control-messages.md: no section about $request"
+    grep -qxF "### $request" docs/protocol.md ||
+        problem "docs/protocol.md: no section about $request"
 done
 
 mapfile -t modules < <(list_sources 'util/*.c' 'conf/*.c' 'transport/*.c' \
