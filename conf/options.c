@@ -55,8 +55,11 @@ const struct option_row options_table[] = {
 
     {"limits", "bandwidth", OPTION_RATE, "unlimited", NULL, 0, 0, true,
      OF(bandwidth_bytes_per_second),
-     "What all migrations of this host together may send. It binds bulk data; "
-     "pages that a guest is waiting for are never held back by it."},
+     "What one migration of this host may send, unless it is started with "
+     "less. "
+     "It binds bulk data; pages that a guest is waiting for are never held "
+     "back "
+     "by it."},
     {"limits", "sessions", OPTION_UINT, "16", NULL, 1, 256, true, OF(sessions),
      "Migrations at a time, both directions together. Another one is refused "
      "with the class \"limit\"."},
@@ -86,11 +89,14 @@ const struct option_row options_table[] = {
 
     {"migration", "hold-time", OPTION_DURATION, "60s", NULL, 1 * MP_SECOND,
      60 * MINUTE, true, OF(hold_time),
-     "How long a broken connection between hosts is hidden from QEMU while it "
-     "is made again."},
+     "How long a peer's daemon may be silent before a migration that can still "
+     "be undone is given up, and before an end that is only told late is taken "
+     "for granted."},
     {"migration", "switchover-hold", OPTION_DURATION, "2s", NULL, 100 * MP_MS,
      60 * MP_SECOND, true, OF(switchover_hold),
-     "The same while the guest stands still; then it goes back to the source."},
+     "How long the path may be silent while the guest stands still; then it "
+     "goes "
+     "back to the source."},
     {"migration", "switchover-buffer", OPTION_SIZE, "256MiB", NULL, 1 * MIB,
      4 * GIB, true, OF(switchover_buffer_bytes),
      "What is taken from QEMU while it writes under its lock, at most. It is "

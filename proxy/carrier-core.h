@@ -111,6 +111,7 @@ struct carrier_target { /* destination only: carrier-dest.c */
     char *path;
     char **dirs;
     size_t dir_count;
+    uid_t owner; /* of the socket, see path_connect_socket_of() */
     mp_time connect_timeout;
     uint16_t queue[WIRE_CHANNELS]; /* opened by the peer, to be connected */
     unsigned queue_count;
@@ -236,7 +237,8 @@ void carrier_source_close(struct carrier_core *core);
 uint64_t carrier_first_bytes(enum wire_class class);
 /* Takes path and dirs. */
 void carrier_dest_set_target(struct carrier_core *core, char *path, char **dirs,
-                             size_t dir_count, mp_time connect_timeout);
+                             size_t dir_count, uid_t owner,
+                             mp_time connect_timeout);
 void carrier_dest_opened(struct carrier_core *core, uint16_t channel);
 /* Connects what can be connected now. */
 void carrier_dest_connect(struct carrier_core *core);

@@ -99,7 +99,8 @@ static bool connect_next(struct carrier_core *core)
     if (!out->started_at) {
         out->started_at = loop_now(core->loop);
     }
-    int fd = path_connect_socket(out->path, out->dirs, out->dir_count, &err);
+    int fd = path_connect_socket_of(out->path, out->dirs, out->dir_count,
+                                    out->owner, &err);
     if (fd < 0) {
         bool may_retry = errno == EAGAIN || err.code == ERR_QMP_UNREACHABLE;
         connect_failed(core, ep, &err, may_retry);
@@ -132,7 +133,8 @@ static void free_target(struct carrier_target *out)
 }
 
 void carrier_dest_set_target(struct carrier_core *core, char *path, char **dirs,
-                             size_t dir_count, mp_time connect_timeout)
+                             size_t dir_count, uid_t owner,
+                             mp_time connect_timeout)
 {
     struct carrier_target *out = &core->out;
 
@@ -140,6 +142,7 @@ void carrier_dest_set_target(struct carrier_core *core, char *path, char **dirs,
     out->path = path;
     out->dirs = dirs;
     out->dir_count = dir_count;
+    out->owner = owner;
     out->connect_timeout = connect_timeout;
     carrier_core_turn(core);
 }

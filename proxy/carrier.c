@@ -201,6 +201,7 @@ struct order {
     char *text;
     char **dirs;
     size_t dir_count;
+    uid_t owner;
     pid_t pid;
     mp_time timeout;
     enum mux_phase phase;
@@ -302,12 +303,12 @@ static void set_target_cb(void *arg)
 {
     struct order *order = arg;
     carrier_dest_set_target(order->core, order->path, order->dirs,
-                            order->dir_count, order->timeout);
+                            order->dir_count, order->owner, order->timeout);
     free(order);
 }
 
 void carrier_set_target(struct carrier *carrier, const char *path,
-                        char *const *dirs, size_t dir_count,
+                        char *const *dirs, size_t dir_count, uid_t owner,
                         mp_time connect_timeout)
 {
     struct order *order = order_new(carrier);
@@ -317,6 +318,7 @@ void carrier_set_target(struct carrier *carrier, const char *path,
         order->dirs[i] = carrier_strdup(dirs[i]);
     }
     order->dir_count = dir_count;
+    order->owner = owner;
     order->timeout = connect_timeout;
     loop_post(carrier->data, set_target_cb, order);
 }

@@ -90,7 +90,7 @@ void carrier_listen(struct carrier *carrier, int listen_fd, const char *path,
  * path_connect_socket()). Connects are retried on EAGAIN and
  * ECONNREFUSED/ENOENT for at most connect_timeout. */
 void carrier_set_target(struct carrier *carrier, const char *path,
-                        char *const *dirs, size_t dir_count,
+                        char *const *dirs, size_t dir_count, uid_t owner,
                         mp_time connect_timeout);
 
 /* At both ends: how much is held, and how little lies ahead of a page. */

@@ -23,6 +23,7 @@ struct daemon {
     struct conf **old_confs; /* of before reloads, see reload() */
     size_t old_count;
     const char *config_path;
+    bool fixed_log_level; /* the command line has said it */
     struct loop *control;
     struct loop *data;
     struct store *store;
@@ -84,7 +85,9 @@ static void reload(struct daemon *daemon)
     if (conf_needs_restart(daemon->conf, conf, names, sizeof(names))) {
         log_warning("reload: %s need a restart", names);
     }
-    log_set_level((enum log_level)conf->log_level);
+    if (!daemon->fixed_log_level) {
+        log_set_level((enum log_level)conf->log_level);
+    }
     peers_reload(daemon->peers, conf, tls);
     manager_set_conf(daemon->manager, conf);
     tls_unref(daemon->tls);
@@ -220,9 +223,12 @@ static void stop(struct daemon *daemon)
     free(daemon->old_confs);
 }
 
-int daemon_run(struct conf *conf, const char *config_path, struct error *err)
+int daemon_run(struct conf *conf, const char *config_path, bool fixed_log_level,
+               struct error *err)
 {
-    struct daemon daemon = {.conf = conf, .config_path = config_path};
+    struct daemon daemon = {.conf = conf,
+                            .config_path = config_path,
+                            .fixed_log_level = fixed_log_level};
 
     if (start(&daemon, err)) {
         stop(&daemon);

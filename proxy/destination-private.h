@@ -75,6 +75,8 @@ void destination_end(struct destination *d, enum migration_state state);
 void destination_news(struct destination *d);
 json_object *destination_news_to_json(struct destination *d);
 mp_time destination_qmp_timeout(const struct destination *d);
+/* Started, and whether the guest runs cannot be found out: for a person. */
+void destination_qemu_unknown(struct destination *d, const struct error *err);
 /* Ends a request with the migration's failure. */
 void destination_refuse(struct destination *d, struct peer_request **request);
 

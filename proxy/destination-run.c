@@ -205,8 +205,9 @@ static void on_cont(void *arg, const struct error *err)
         }
     } else if (err->code == ERR_QMP && d->m.state == MIGRATION_COMMITTING) {
         start_failed(d, err);
+    } else if (err->code == ERR_TIMEOUT && d->m.state == MIGRATION_COMMITTING) {
+        destination_qemu_unknown(d, err);
     }
-    /* late: RESUME or the source's next question brings it */
 }
 
 static void start_guest(struct destination *d)

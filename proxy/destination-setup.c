@@ -15,9 +15,16 @@ static void qmp_ready(void *arg)
     struct destination *d = arg;
     struct error err = ERROR_INIT;
 
-    if (qmp_peer(d->monitor.qmp, &d->m.qemu_pid, &d->m.qemu_start_ticks,
-                 &err)) {
-        migration_log(&d->m, LOG_LEVEL_DEBUG, "%s", err.text);
+    if (!migration_is_same_qemu(&d->m, d->monitor.qmp)) {
+        monitor_close(&d->monitor);
+        error_set(&err, ERR_QEMU_GONE,
+                  "the QEMU of the migration is gone from %s", d->m.qmp_path);
+        if (d->m.started) {
+            destination_qemu_unknown(d, &err);
+        } else {
+            destination_undo(d, false);
+        }
+        return;
     }
     if (d->m.state == MIGRATION_PREPARING) {
         facts_gather(d->monitor.qmp, destination_qmp_timeout(d), on_facts, d);
@@ -355,7 +362,8 @@ static void on_incoming(void *arg, const struct error *err)
     loop_timer_stop(&d->deadline);
     migration_set_state(&d->m, MIGRATION_SETUP);
     carrier_set_target(d->m.carrier, d->listen_path, conf->socket_dirs.items,
-                       conf->socket_dirs.count, conf->connect_timeout);
+                       conf->socket_dirs.count, conf->qemu_user,
+                       conf->connect_timeout);
     peer_request_reply(d->listen, NULL);
     d->listen = NULL;
 }

@@ -164,6 +164,15 @@ struct destination *destination_start(const struct migration_env *env,
     return NULL;
 }
 
+void destination_qemu_unknown(struct destination *d, const struct error *err)
+{
+    migration_note_failure(&d->m, MIGRATION_DESTINATION, err);
+    migration_advise(&d->m, "the guest was started here and its QEMU is gone "
+                            "or cannot be asked; the source must not be "
+                            "resumed unless this QEMU is surely gone");
+    destination_end(d, MIGRATION_ATTENTION);
+}
+
 struct destination *destination_take_over(const struct migration_env *env,
                                           const struct api_migrate *wish,
                                           json_object *record,
@@ -184,8 +193,9 @@ struct destination *destination_take_over(const struct migration_env *env,
                   migration_state_name(d->m.state));
     d->path_dead = true;
     d->incoming_sent = d->m.state >= MIGRATION_SETUP;
-    if (monitor_open(&d->monitor, env->control, env->conf, d->m.qmp_path,
-                     &destination_qmp_ops, d, &why)) {
+    bool gone = monitor_open(&d->monitor, env->control, env->conf,
+                             d->m.qmp_path, &destination_qmp_ops, d, &why);
+    if (gone) {
         migration_log(&d->m, LOG_LEVEL_WARNING, "the destination's QEMU: %s",
                       why.text);
     }
@@ -195,12 +205,8 @@ struct destination *destination_take_over(const struct migration_env *env,
     if (!d->m.started) {
         migration_note_failure(&d->m, MIGRATION_DESTINATION, &why);
         destination_undo(d, false);
-    } else if (!d->monitor.path[0]) {
-        migration_note_failure(&d->m, MIGRATION_DESTINATION, &why);
-        migration_advise(&d->m, "the guest was started here and its QEMU is "
-                                "gone or cannot be asked; the source must not "
-                                "be resumed unless this QEMU is surely gone");
-        destination_end(d, MIGRATION_ATTENTION);
+    } else if (gone) {
+        destination_qemu_unknown(d, &why);
     }
     return d;
 }
@@ -324,7 +330,8 @@ void destination_fail(struct destination *d, const struct error *err)
         return;
     }
     if (!d->ended_by_source) {
-        migration_note_failure(&d->m, MIGRATION_DESTINATION, err);
+        migration_note_failure(
+            &d->m, migration_side_of(err, MIGRATION_DESTINATION), err);
     }
     if (d->m.state == MIGRATION_CANCELLING) {
         return;

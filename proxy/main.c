@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "conf/conf.h"
 #include "config.h"
@@ -125,6 +127,18 @@ static int check(struct conf *conf, const char *file)
     return status;
 }
 
+/* Whether fd is the journal's stream (systemd.exec(5), $JOURNAL_STREAM): the
+ * variable is inherited by processes whose output goes elsewhere. */
+static bool is_journal(int fd)
+{
+    const char *text = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+
+    return text && sscanf(text, "%llu:%llu", &device, &inode) == 2 &&
+           !fstat(fd, &st) && st.st_dev == device && st.st_ino == inode;
+}
+
 int main(int argc, char **argv)
 {
     struct options options = {.config = CONF_DEFAULT_FILE};
@@ -153,8 +167,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     log_set_level(level);
-    log_set_journal(getenv("JOURNAL_STREAM") != NULL);
-    if (daemon_run(conf, options.config, &err)) {
+    log_set_journal(is_journal(STDERR_FILENO));
+    if (daemon_run(conf, options.config, options.log_level != NULL, &err)) {
         fprintf(stderr, "migproxy: %s\n", err.text);
         return err.code == ERR_TLS || err.code == ERR_CONFIG ? EXIT_USAGE
                                                              : EXIT_FAILURE;

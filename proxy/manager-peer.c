@@ -123,7 +123,9 @@ static void answer_from_record(struct ended *ended,
     json_object_object_add(result, "completed",
                            json_object_new_boolean(completed));
     json_object_object_add(result, "prepared", json_object_new_boolean(true));
-    json_object_object_add(result, "failed", json_object_new_boolean(!started));
+    json_object_object_add(
+        result, "failed",
+        json_object_new_boolean(!started || !strcmp(state, "attention")));
     if (json_value_object(ended->record, "error", &failure)) {
         json_object_object_add(result, "error", json_object_get(failure));
     }
@@ -148,8 +150,15 @@ static void on_request(void *arg, struct peer_request *request)
         return;
     }
     m = manager_find_active(manager, id, false, peer);
+    if (m && migration_state_is_end(m->state)) { /* about to be one of these */
+        struct ended just = {.record = migration_to_record(m)};
+        json_value_copy_text(just.id, sizeof(just.id), id);
+        answer_from_record(&just, request);
+        json_object_put(just.record);
+        return;
+    }
     ended = m ? NULL : manager_find_ended(manager, id, false);
-    if (m && !migration_state_is_end(m->state)) {
+    if (m) {
         destination_on_request(manager_destination(m), request);
     } else if (ended && json_object_object_get(ended->record, "peer") &&
                !strcmp(json_object_get_string(

@@ -74,7 +74,8 @@ static void prune(struct manager *manager)
         if (manager->ended_count <= manager->env.conf->records) {
             return;
         }
-        if (!ended->unfinished && !needs_attention(ended)) {
+        if (!ended->unfinished && !needs_attention(ended) &&
+            !manager_find_active(manager, ended->id, ended->is_source, NULL)) {
             store_remove(manager->env.store, role_name(ended->is_source),
                          ended->id);
             ended_free(manager, ended);

@@ -228,6 +228,8 @@ json_object *migration_to_record(struct migration *m)
     add_uint(object, "qemu_pid", (uint64_t)m->qemu_pid);
     add_uint(object, "qemu_start_ticks", m->qemu_start_ticks);
     add_text(object, "qemu_version", m->qemu_version);
+    json_object_object_add(object, "started_wall_us",
+                           json_object_new_int64(m->started_wall_us));
     add_bool(object, "capabilities_changed", m->caps_changed);
     json_object_object_add(object, "capabilities",
                            m->caps ? qmp_caps_to_json(m->caps) : NULL);
@@ -256,6 +258,7 @@ static int take_successor(struct migration *m, json_object *object,
         return missing(err, "successor: committed, started, will_not_start, "
                             "should_run");
     }
+    json_value_int(object, "started_wall_us", &m->started_wall_us);
     json_value_bool(object, "cancelled", &m->cancelled);
     json_value_bool(object, "capabilities_changed", &m->caps_changed);
     if (json_value_text(object, "request", &text)) {
@@ -287,6 +290,7 @@ int migration_from_record(struct migration *m, json_object *record,
 {
     json_object *successor;
     const char *text;
+    uint64_t multifd;
 
     if (!json_value_text(record, "state", &text) ||
         !migration_state_of_name(text, &m->state)) {
@@ -304,6 +308,16 @@ int migration_from_record(struct migration *m, json_object *record,
     }
     if (json_value_text(record, "run_state_at_switchover", &text)) {
         json_value_copy_text(m->run_state, sizeof(m->run_state), text);
+    }
+    for (int i = API_MODE_AUTO;
+         json_value_text(record, "mode", &text) && i <= API_MODE_POSTCOPY;
+         i++) {
+        if (!strcmp(text, api_mode_name((enum api_mode)i))) {
+            m->request.mode = (enum api_mode)i;
+        }
+    }
+    if (json_value_uint(record, "multifd_channels", &multifd)) {
+        m->request.multifd = (unsigned)multifd;
     }
     json_value_bool(record, "postcopy", &m->postcopy);
     json_value_bool(record, "preempt", &m->preempt);

@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// clang-format off
 /* The states of a migration, as both daemons go through them. Pure.
  *
- * state           what is true                                who leaves it
- *
- * preparing       monitors are opened, the two QEMUs are      source,
- * destination compared; nothing was changed yet connecting      the destination
- * is stopped and set up, the  source lanes are being opened setup capabilities
- * are set, QEMUs are connecting  source QEMU: active precopy         the guest
- * runs on the source                source QEMU: pre-switchover pre-switchover
- * the guest is stopped on the source; the     source: path and path is being
- * proved                        destination proved switchover migrate-continue
- * was sent; device state     both QEMUs: loaded moves. Postcopy: nothing can
- * roll back from here committing      COMMIT is on the source's disk: the
- * source  destination: never runs again unless the destination     started (or
- * "will says from its record that it will not start not start") postcopy the
- * guest runs on the destination, pages    QEMUs: completed follow completing
- * all of the guest has moved; capabilities    source, destination are put back,
- * lanes close cancelling      being undone: on request or after a failure
- * source, destination
+ * preparing       monitors are opened, the two QEMUs are compared; nothing was
+ *                 changed yet. Left by: source, destination.
+ * connecting      the destination is stopped and set up, the lanes are being
+ *                 opened. Left by: source.
+ * setup           capabilities are set, the QEMUs are connecting. Left by:
+ *                 source QEMU (active).
+ * precopy         the guest runs on the source. Left by: source QEMU
+ *                 (pre-switchover).
+ * pre-switchover  the guest is stopped on the source; the path is being proved.
+ *                 Left by: source, when path and destination are proved.
+ * switchover      migrate-continue was sent, device state moves. Postcopy:
+ *                 nothing can roll back from here. Left by: both QEMUs (loaded).
+ * committing      COMMIT is on the source's disk: the source never runs again
+ *                 unless the destination says from its record that it will not
+ *                 start. Left by: destination (started, or will not start).
+ * postcopy        the guest runs on the destination, pages follow. Left by: both
+ *                 QEMUs (completed).
+ * completing      all of the guest has moved; capabilities are put back, lanes
+ *                 close. Left by: source, destination.
+ * cancelling      being undone, on request or after a failure. Left by: source,
+ *                 destination.
  *
  * completed, cancelled, failed, attention are ends. After cancelled and failed
  * the guest is where it was. attention: a person must look; advice says how. */
+// clang-format on
 #ifndef PROXY_MIGRATION_STATE_H
 #define PROXY_MIGRATION_STATE_H
 

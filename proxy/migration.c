@@ -135,3 +135,34 @@ void migration_drop_carrier(struct migration *m, const char *why)
         m->carrier = NULL;
     }
 }
+
+bool migration_is_same_qemu(struct migration *m, struct qmp *qmp)
+{
+    struct error err = ERROR_INIT;
+    uint64_t start_ticks = 0;
+    pid_t pid = 0;
+
+    if (qmp_peer(qmp, &pid, &start_ticks, &err)) {
+        migration_log(m, LOG_LEVEL_DEBUG, "%s", err.text);
+        return true;
+    }
+    if (m->qemu_pid &&
+        (m->qemu_pid != pid || m->qemu_start_ticks != start_ticks)) {
+        migration_log(m, LOG_LEVEL_WARNING,
+                      "%s leads to another QEMU (pid %d) than the "
+                      "migration's (pid %d): it is left alone",
+                      m->qmp_path, (int)pid, (int)m->qemu_pid);
+        return false;
+    }
+    m->qemu_pid = pid;
+    m->qemu_start_ticks = start_ticks;
+    return true;
+}
+
+const char *migration_side_of(const struct error *err, const char *fallback)
+{
+    if (strstr(err->text, "destination QEMU")) {
+        return MIGRATION_DESTINATION;
+    }
+    return strstr(err->text, "source QEMU") ? MIGRATION_SOURCE : fallback;
+}

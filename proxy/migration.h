@@ -130,6 +130,15 @@ void migration_log(const struct migration *m, enum log_level level,
                    const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Whether the QEMU behind qmp is the one of the record (by pid and start time,
+ * as far as both are known). Fills them in where the record has none. A
+ * monitor's path may lead to another QEMU by now. */
+bool migration_is_same_qemu(struct migration *m, struct qmp *qmp);
+
+/* "source" or "destination": whose QEMU an error of the data path names (both
+ * ends see the same text), else fallback. */
+const char *migration_side_of(const struct error *err, const char *fallback);
+
 /* The data path is over: keeps its last numbers and frees it. */
 void migration_drop_carrier(struct migration *m, const char *why);
 

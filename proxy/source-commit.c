@@ -98,7 +98,7 @@ static void finish(struct source *s)
                 on_finished);
 }
 
-static void complete(struct source *s)
+void source_commit_complete(struct source *s)
 {
     if (s->m.state == MIGRATION_COMPLETING) {
         return;
@@ -115,9 +115,14 @@ void source_on_news(struct source *s)
 {
     if (s->m.state == MIGRATION_SWITCHOVER) {
         source_check_commit(s);
-    } else if (s->m.state == MIGRATION_POSTCOPY && s->source_completed &&
-               s->news.completed) {
-        complete(s);
+    } else if (s->m.state == MIGRATION_POSTCOPY && s->source_completed) {
+        if (s->news.completed) {
+            source_commit_complete(s);
+        } else if (!loop_timer_is_running(&s->deadline)) {
+            /* its QEMU has confirmed every page to ours; only its daemon's
+             * word is missing, which is not waited for without end */
+            source_deadline(s, "postcopy's end", s->m.env->conf->hold_time);
+        }
     }
 }
 
@@ -138,7 +143,7 @@ static void started(struct source *s, json_object *result)
             source_attention(s);
         }
     } else {
-        complete(s);
+        source_commit_complete(s);
     }
 }
 
@@ -228,6 +233,7 @@ void source_commit(struct source *s)
     if (migration_commit_state(&s->m, MIGRATION_COMMITTING, &err)) {
         s->m.committed = false;
         if (!s->m.postcopy) {
+            migration_save(&s->m); /* in case COMMIT half got there */
             source_fail(s, MIGRATION_SOURCE, &err);
             return;
         }

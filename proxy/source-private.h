@@ -47,6 +47,7 @@ struct source {
     struct loop_timer retry;
 
     /* the destination */
+    bool taken_over;     /* from an earlier daemon's record */
     bool prepared_there; /* "migration.prepare" was accepted */
     uint8_t token[HELLO_TOKEN_BYTES];
     struct source_dial dials[2]; /* express, bulk */
@@ -70,8 +71,8 @@ struct source {
     /* proving the path */
     uint64_t proof_seq; /* of the proof under way or done */
     bool proving;
-    int proof_parts; /* that are still out */
-    mp_time proof_began;
+    int proof_parts;     /* that are still out */
+    mp_time proof_first; /* when the first part was answered */
     struct loop_timer proof_timer;
     void (*proof_then)(struct source *s, const struct error *err);
     bool continue_sent;
@@ -91,6 +92,7 @@ struct source {
 
 /* source.c */
 void source_deadline(struct source *s, const char *name, mp_time limit);
+void source_drop_calls(struct source *s);
 void source_deadline_stop(struct source *s);
 /* Something went wrong: notes the cause and does what the state allows. */
 void source_fail(struct source *s, const char *side, const struct error *err);
@@ -127,6 +129,8 @@ json_object *source_params(struct source *s);
 /* source-commit.c */
 void source_commit(struct source *s);
 void source_commit_again(struct source *s);
+/* All has moved, or can be taken to have. */
+void source_commit_complete(struct source *s);
 /* Goes on with a committed migration that was taken over. */
 void source_commit_take_over(struct source *s);
 void source_on_news(struct source *s);

@@ -57,6 +57,7 @@ static void proof_part(struct source *s, const struct error *err)
         return;
     }
     if (!err && --s->proof_parts) {
+        s->proof_first = loop_now(s->m.env->control);
         return;
     }
     s->proving = false;
@@ -99,10 +100,12 @@ static void prove(struct source *s,
     s->proof_then = then;
     s->proof_seq++;
     loop_timer_start(&s->proof_timer, SOURCE_PROVE);
-    s->proof_began = loop_now(s->m.env->control);
     carrier_prove_path(s->m.carrier, s->proof_seq);
-    source_call(s, "migration.prove", source_params(s), SOURCE_PROVE,
-                on_proved_there);
+    /* the answer to an earlier proof must not count for this one */
+    peers_drop_calls(s->m.env->peers, &s->proof_seq);
+    peers_call(s->m.env->peers, s->m.request.peer, "migration.prove",
+               source_params(s), SOURCE_PROVE, &s->proof_seq, on_proved_there,
+               s);
 }
 
 /* The switch to postcopy -------------------------------------------------- */
@@ -291,7 +294,7 @@ static void switchover_proved(struct source *s, const struct error *err)
         source_fail(s, MIGRATION_SOURCE, &why);
         return;
     }
-    if (now - s->proof_began > SOURCE_PROOF_AGE) {
+    if (now - s->proof_first > SOURCE_PROOF_AGE) {
         prove(s, switchover_proved); /* under the switchover-hold deadline */
         return;
     }
@@ -490,6 +493,7 @@ static void on_await(void *arg, json_object *result, const struct error *err)
     json_object *failure = NULL;
     const char *class = "internal", *text = "no cause given";
     int64_t resumed_at = 0;
+    bool is_last;
 
     s->awaiting = false;
     if (err) {
@@ -512,6 +516,7 @@ static void on_await(void *arg, json_object *result, const struct error *err)
     if (json_value_int(result, "resumed_at_ns", &resumed_at)) {
         s->news.resumed_at = resumed_at;
     }
+    is_last = !json_object_object_get_ex(result, "seq", NULL);
     if (s->news.failed && json_value_object(result, "error", &failure)) {
         struct error why = ERROR_INIT;
         json_value_text(failure, "class", &class);
@@ -521,7 +526,9 @@ static void on_await(void *arg, json_object *result, const struct error *err)
         return;
     }
     source_on_news(s);
-    source_await(s);
+    if (!is_last) { /* else: it has ended there, its record has answered */
+        source_await(s);
+    }
 }
 
 void source_await(struct source *s)
@@ -547,10 +554,7 @@ void source_retry_cb(void *arg)
 /* All that COMMIT needs? */
 void source_check_commit(struct source *s)
 {
-    bool source_done =
-        s->m.postcopy
-            ? s->status == QMP_MIGRATE_POSTCOPY_ACTIVE || s->source_completed
-            : s->source_completed;
+    bool source_done = s->m.postcopy ? s->seen_stopped : s->source_completed;
 
     if (s->m.state == MIGRATION_SWITCHOVER && source_done && s->news.prepared) {
         source_commit(s);

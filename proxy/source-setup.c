@@ -18,11 +18,13 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err);
 static void qmp_ready(void *arg)
 {
     struct source *s = arg;
-    struct error err = ERROR_INIT;
 
-    if (qmp_peer(s->monitor.qmp, &s->m.qemu_pid, &s->m.qemu_start_ticks,
-                 &err)) {
-        migration_log(&s->m, LOG_LEVEL_DEBUG, "%s", err.text);
+    if (!migration_is_same_qemu(&s->m, s->monitor.qmp)) {
+        monitor_close(&s->monitor);
+        if (s->m.state == MIGRATION_CANCELLING) {
+            source_undo_status(s);
+        }
+        return;
     }
     if (s->m.state == MIGRATION_PREPARING) {
         facts_gather(s->monitor.qmp, source_qmp_timeout(s), on_facts, s);
@@ -366,10 +368,10 @@ static void on_prepared(void *arg, json_object *result, const struct error *err)
     json_value_bool(result, "preempt", &s->m.preempt);
     if (!take_token(s, result) || !json_value_object(result, "facts", &json) ||
         facts_from_json(json, &there, &why)) {
-        error_set(
-            &why, ERR_PROTOCOL,
-            "migration.prepare: the answer of peer %s is not complete%s%s",
-            s->m.request.peer, why.text[0] ? ": " : "", why.text);
+        error_wrap(&why,
+                   "migration.prepare: the answer of peer %s is not complete",
+                   s->m.request.peer);
+        why.code = ERR_PROTOCOL;
         refuse(s, MIGRATION_DESTINATION, &why);
         return;
     }

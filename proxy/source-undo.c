@@ -20,16 +20,16 @@ static void ignore_cb(void *arg, const struct error *err)
 
 static void undo_end(struct source *s)
 {
-    bool gone = !s->monitor.qmp && s->migrate_sent;
-
-    if (gone) {
+    if (!s->monitor.qmp && s->migrate_sent) {
         s->m.guest_is_on = "unknown";
         migration_advise(&s->m,
-                         "the source's QEMU is gone or does not answer; the "
-                         "destination was told not to start and never will");
-    } else {
-        s->m.guest_is_on = MIGRATION_SOURCE;
+                         "the source's QEMU is gone or cannot be asked; the "
+                         "destination never starts the guest. If the QEMU is "
+                         "gone, start the guest anew from its disk");
+        source_end(s, MIGRATION_ATTENTION);
+        return;
     }
+    s->m.guest_is_on = MIGRATION_SOURCE;
     source_end(s, s->m.cancelled ? MIGRATION_CANCELLED : MIGRATION_FAILED);
 }
 
@@ -249,7 +249,7 @@ void source_undo(struct source *s)
     s->polling = false;
     source_deadline_stop(s);
     source_drop_lanes(s);
-    peers_drop_calls(s->m.env->peers, s);
+    source_drop_calls(s);
     s->awaiting = false;
     if (s->m.state != MIGRATION_CANCELLING) { /* else: taken over in it */
         migration_set_state(&s->m, MIGRATION_CANCELLING);

@@ -22,12 +22,22 @@ struct migration *source_migration(struct source *source)
     return &source->m;
 }
 
+void source_drop_calls(struct source *s)
+{
+    peers_drop_calls(s->m.env->peers, s);
+    peers_drop_calls(s->m.env->peers, &s->proof_seq);
+}
+
 static void deadline_cb(void *arg)
 {
     struct source *s = arg;
     struct error err = ERROR_INIT;
     char limit[32];
 
+    if (s->m.state == MIGRATION_POSTCOPY) {
+        source_commit_complete(s); /* see source_on_news() */
+        return;
+    }
     error_set(&err, ERR_TIMEOUT, "%s was not over within %s", s->deadline_name,
               parse_format_duration(s->deadline_limit, limit, sizeof(limit)));
     source_fail(s, MIGRATION_SOURCE, &err);
@@ -118,6 +128,7 @@ struct source *source_take_over(const struct migration_env *env,
         source_free(s);
         return NULL;
     }
+    s->taken_over = true;
     s->prepared_there = true;
     s->path_dead = true;
     s->migrate_sent = s->m.state >= MIGRATION_SETUP;
@@ -149,7 +160,7 @@ void source_free(struct source *s)
     if (!s) {
         return;
     }
-    peers_drop_calls(s->m.env->peers, s);
+    source_drop_calls(s);
     loop_timer_done(&s->deadline);
     loop_timer_done(&s->poll);
     loop_timer_done(&s->retry);
@@ -170,7 +181,7 @@ void source_end(struct source *s, enum migration_state state)
     loop_timer_stop(&s->retry);
     loop_timer_stop(&s->grace);
     loop_timer_stop(&s->proof_timer);
-    peers_drop_calls(s->m.env->peers, s);
+    source_drop_calls(s);
     source_drop_lanes(s);
     migration_drop_carrier(&s->m, s->m.failure.is_set ? s->m.failure.error.text
                                                       : NULL);
@@ -259,7 +270,7 @@ void source_grace_cb(void *arg)
     if (s->has_soft) {
         s->has_soft = false;
         loop_timer_stop(&s->grace);
-        source_fail(s, MIGRATION_SOURCE, &s->soft);
+        source_fail(s, migration_side_of(&s->soft, MIGRATION_SOURCE), &s->soft);
     }
 }
 

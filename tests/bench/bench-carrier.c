@@ -255,7 +255,7 @@ static int run_end(bool source, const char *port_file, const char *path,
         read_port(port_file, text, sizeof(text));
         dial(&end, text);
     } else {
-        carrier_set_target(end.carrier, path, dirs, 1,
+        carrier_set_target(end.carrier, path, dirs, 1, PATH_OWNER_ROOT_OR_SELF,
                            WAIT_SECONDS * MP_SECOND);
         listen_peer(&end, port_file);
     }

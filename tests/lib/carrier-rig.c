@@ -295,9 +295,9 @@ struct rig *rig_new(const struct rig_params *params)
         rig_listen_dst(rig, params->dst_backlog ? params->dst_backlog : 8);
     }
     char *dirs[] = {rig->dir};
-    carrier_set_target(rig->side[DST].carrier, rig->dst_path, dirs, 1,
-                       params->connect_timeout ? params->connect_timeout
-                                               : 5 * MP_SECOND);
+    carrier_set_target(
+        rig->side[DST].carrier, rig->dst_path, dirs, 1, PATH_OWNER_ROOT_OR_SELF,
+        params->connect_timeout ? params->connect_timeout : 5 * MP_SECOND);
     if (!params->no_lanes) {
         rig_connect_lanes(rig);
         UNTIL(rig, rig->side[SRC].ready && rig->side[DST].ready);
