@@ -28,6 +28,7 @@ static void on_stop_status(void *arg, const struct qmp_run_status *status,
         s->m.should_run = false;
         json_value_copy_text(s->m.run_state, sizeof(s->m.run_state),
                              status->text);
+        migration_save(&s->m); /* a successor must not resume it */
     }
 }
 

@@ -154,9 +154,11 @@ static void settle(struct source *s)
     migration_drop_carrier(&s->m, s->m.failure.error.text);
     if (!s->monitor.qmp) {
         tell_destination(s);
-        return;
+    } else if (!s->migrate_sent) {
+        restore(s); /* if the guest stands still, not because of us */
+    } else {
+        ask_run_status(s);
     }
-    ask_run_status(s);
 }
 
 static void ask_run_status(struct source *s)
