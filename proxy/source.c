@@ -195,7 +195,15 @@ void source_attention(struct source *s)
 {
     s->m.guest_is_on = s->m.started ? MIGRATION_DESTINATION : "unknown";
     if (!s->m.advice[0]) {
-        if (s->m.started && s->m.failure.error.code == ERR_QEMU_GONE) {
+        bool gone = s->m.failure.error.code == ERR_QEMU_GONE;
+        bool there = !strcmp(s->m.failure.side, MIGRATION_DESTINATION);
+        if (s->m.postcopy && gone && !there) {
+            migration_advise(&s->m,
+                             "the source's QEMU has ended, and with it what "
+                             "had not been sent of the guest's memory: end the "
+                             "destination's QEMU, then start the guest anew "
+                             "from its disk");
+        } else if (s->m.started && gone && there) {
             migration_advise(&s->m,
                              "the destination's QEMU has ended and the guest "
                              "with it: end the source's QEMU, then start the "
