@@ -139,6 +139,11 @@ static void now_runs(struct destination *d)
     }
     answer_started(d);
     destination_news(d);
+    if (d->m.state == MIGRATION_POSTCOPY && d->m.failure.is_set) {
+        /* what broke while QEMU was being asked to run the guest */
+        struct error why = d->m.failure.error;
+        destination_fail(d, &why);
+    }
 }
 
 static json_object *will_not_start_to_json(struct destination *d)
@@ -296,7 +301,9 @@ static void on_resume_info(void *arg, const struct qmp_migrate_info *info,
                           "the destination's daemon was restarted in the "
                           "middle of postcopy (QEMU: %s)",
                           info->status_text);
-        return;
+        if (d->m.state != MIGRATION_COMMITTING) {
+            return;
+        } /* else: the guest belongs here, so it is to run before this ends */
     }
     qmp_migrate_query_status(d->monitor.qmp, destination_qmp_timeout(d),
                              on_resume_status, d);

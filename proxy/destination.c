@@ -68,6 +68,15 @@ static void tick_cb(void *arg)
         destination_failf(d, ERR_LINK_LOST,
                           "the daemon of peer %s was silent for %d s",
                           d->m.request.peer, (int)(silent / MP_SECOND));
+    } else if (d->m.state == MIGRATION_COMMITTING) {
+        destination_failf(d, ERR_TIMEOUT,
+                          "destination QEMU did not say that it runs the guest "
+                          "(committing), and the source no longer asks");
+        migration_advise(&d->m, "the source was told to leave the guest to "
+                                "this QEMU, which does not answer: look at it; "
+                                "only if it is surely gone, resume the source "
+                                "with cont");
+        destination_end(d, MIGRATION_ATTENTION);
     } else if (!d->m.postcopy || d->completed) {
         migration_log(&d->m, LOG_LEVEL_WARNING,
                       "the source does not say that it is done; the guest is "

@@ -259,6 +259,9 @@ static int take_successor(struct migration *m, json_object *object,
                             "should_run");
     }
     json_value_int(object, "started_wall_us", &m->started_wall_us);
+    m->guest_is_on = m->started     ? MIGRATION_DESTINATION
+                     : m->committed ? "unknown"
+                                    : MIGRATION_SOURCE;
     json_value_bool(object, "cancelled", &m->cancelled);
     json_value_bool(object, "capabilities_changed", &m->caps_changed);
     if (json_value_text(object, "request", &text)) {
