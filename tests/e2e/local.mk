@@ -17,6 +17,7 @@ EXTRA_DIST += \
 	%D%/lab/testbed.py \
 	%D%/lab/wait.py \
 	%D%/pytest.ini \
+	%D%/test_abuse.py \
 	%D%/test_lab_direct.py \
 	%D%/test_lab_link.py \
 	%D%/test_migrate.py \
