@@ -286,7 +286,8 @@ static void switchover_proved(struct source *s, const struct error *err)
     mp_time now = loop_now(s->m.env->control);
     struct error why = ERROR_INIT;
 
-    if (s->m.state != MIGRATION_PRE_SWITCHOVER || s->continue_sent) {
+    if (s->m.state != MIGRATION_PRE_SWITCHOVER || s->continue_sent ||
+        s->has_soft) { /* the path broke meanwhile: its cause is waited for */
         return;
     }
     if (err) {

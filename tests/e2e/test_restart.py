@@ -11,6 +11,14 @@ from lab import Move, wait_for
 SLOW = 20 << 20
 
 
+def runs(qemu):
+    """Whether that QEMU runs the guest; it may be about to end."""
+    try:
+        return qemu.alive and qemu.qmp.running()
+    except (OSError, AssertionError):
+        return False
+
+
 @pytest.mark.smoke
 def test_records_survive(lab):
     a, b = lab.daemons_pair()
@@ -87,15 +95,13 @@ def test_daemon_killed_around_commit(lab, who, delay_ms):
     for daemon in killed:
         daemon.start()
     here = move.wait_end(daemon=a, seconds=100)
-    running = [qemu for qemu in (source, destination)
-               if qemu.alive and qemu.qmp.running()]
+    running = [qemu for qemu in (source, destination) if runs(qemu)]
     if here["result"] == "attention":
         assert here["advice"]
         assert len(running) <= 1
         return
     wait_for("the guest running somewhere",
-             lambda: any(qemu.alive and qemu.qmp.running()
-                         for qemu in (source, destination)), 20)
+             lambda: any(map(runs, (source, destination))), 20)
     on = destination if here["result"] == "completed" else source
     off = source if on is destination else destination
     lab.guest.assert_only_on(on, idle=[off])
