@@ -31,7 +31,8 @@ struct destination {
     char listen_path[PATH_SOCKET_MAX + 1];
     bool incoming_sent; /* migrate-incoming */
     bool carrier_ready;
-    mp_time heard_at; /* the source's last request */
+    mp_time heard_at;      /* the source's last request */
+    unsigned silent_ticks; /* in a row, in postcopy */
 
     /* requests that wait for something */
     struct peer_request *prepare;

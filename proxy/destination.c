@@ -51,6 +51,28 @@ void destination_deadline(struct destination *d, const char *name,
     loop_timer_start(&d->deadline, limit);
 }
 
+/* In postcopy a path that is silent for hold-time is given up, see the source's
+ * end. */
+static void check_postcopy_path(struct destination *d)
+{
+    struct carrier_stats stats;
+    mp_time hold = d->m.env->conf->hold_time;
+
+    if (d->m.state != MIGRATION_POSTCOPY || !d->m.carrier || d->completed) {
+        return;
+    }
+    carrier_get_stats(d->m.carrier, &stats);
+    mp_time silent = loop_now(d->m.env->control) - stats.last_heard;
+    if (!stats.last_heard || silent <= hold) {
+        d->silent_ticks = 0;
+    } else if (++d->silent_ticks > MIGRATION_SILENT_POLLS) {
+        destination_failf(d, ERR_LINK_LOST,
+                          "peer %s was silent for %d s in postcopy "
+                          "([migration] hold-time)",
+                          d->m.request.peer, (int)(silent / MP_SECOND));
+    }
+}
+
 /* The source always has an await open. When nothing was heard for hold-time,
  * it or the path is gone: an uncommitted migration is given up (the source
  * alone may go on), a committed one ends here when it can. */
@@ -61,6 +83,10 @@ static void tick_cb(void *arg)
     mp_time hold = d->m.env->conf->hold_time;
 
     loop_timer_start(&d->tick, DESTINATION_TICK);
+    check_postcopy_path(d);
+    if (migration_state_is_end(d->m.state)) {
+        return; /* the tick is stopped */
+    }
     if (silent < hold + 15 * MP_SECOND) { /* an await lasts 10 s */
         return;
     }

@@ -25,6 +25,7 @@
 #define MIGRATION_SOURCE "source"
 #define MIGRATION_DESTINATION "destination"
 #define MIGRATION_REQUEST_KEY_BYTES 640
+#define MIGRATION_SILENT_POLLS 3 /* of a path, before its silence counts */
 
 struct migration;
 

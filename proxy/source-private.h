@@ -74,6 +74,7 @@ struct source {
     int proof_parts;     /* that are still out */
     mp_time proof_first; /* when the first part was answered */
     struct loop_timer proof_timer;
+    unsigned silent_polls; /* in a row, in postcopy */
     void (*proof_then)(struct source *s, const struct error *err);
     bool continue_sent;
 

@@ -233,6 +233,30 @@ static void check_switchover_hold(struct source *s)
     }
 }
 
+/* In postcopy a path that is silent for hold-time is given up, even if TCP
+ * thinks it well: the guest waits for pages. Seen several times in a row, since
+ * this daemon may itself have stood still. */
+static void check_postcopy_path(struct source *s)
+{
+    struct carrier_stats stats;
+    mp_time hold = s->m.env->conf->hold_time;
+
+    if (s->m.state != MIGRATION_POSTCOPY || !s->m.carrier ||
+        s->source_completed) {
+        return;
+    }
+    carrier_get_stats(s->m.carrier, &stats);
+    mp_time silent = loop_now(s->m.env->control) - stats.last_heard;
+    if (!stats.last_heard || silent <= hold) {
+        s->silent_polls = 0;
+    } else if (++s->silent_polls > MIGRATION_SILENT_POLLS) {
+        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
+                     "peer %s was silent for %d s in postcopy ([migration] "
+                     "hold-time)",
+                     s->m.request.peer, (int)(silent / MP_SECOND));
+    }
+}
+
 /* A dead path in precopy is given hold-time. */
 static void check_lost(struct source *s)
 {
@@ -261,6 +285,7 @@ void source_poll_cb(void *arg)
         qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info, s);
     }
     check_switchover_hold(s);
+    check_postcopy_path(s);
     if (!migration_state_is_end(s->m.state)) {
         check_lost(s);
     }

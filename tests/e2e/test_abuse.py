@@ -105,3 +105,19 @@ def test_source_qemu_dies_in_postcopy(lab):
     assert shown["advice"].startswith("the source's QEMU has ended"), shown
     assert shown["guest_is_on"] == there["guest_is_on"] == "destination"
     assert destination.alive
+
+
+def test_silent_path_in_postcopy(lab):
+    """Nothing is closed and nothing comes: hold-time ends the waiting."""
+    a, b = lab.daemons_pair(linked=True, options={"migration.hold-time": "2s"})
+    source, destination = lab.pair(**SMALL)
+    move = Move(a, source, destination, "B", mode="postcopy",
+                postcopy_after_seconds=0.0,
+                bandwidth_bytes_per_second=SLOW >> 3)
+    assert move.wait_state("postcopy")["state"] == "postcopy"
+    lab.links[0].stall()
+    for daemon in (a, b):
+        shown = move.wait_end(12, daemon)
+        assert shown["result"] == "attention", shown
+        assert shown["error"]["class"] == "link-lost", shown
+        assert shown["guest_is_on"] == "destination" and shown["advice"]
