@@ -11,16 +11,19 @@ import pytest
 from lab import Timeout, wait_for
 
 BANDWIDTH = 1 << 30
+SLOW = 64 << 20  # a pass takes the writer's time, whoever else has the CPUs
 MIGRATE_S = 30
 MASK = (1 << 64) - 1
 
 
-def start_direct(source, destination, **capabilities):
+def start_direct(source, destination, max_bandwidth=BANDWIDTH,
+                 downtime_limit=300, **capabilities):
     """Begins a migration; both ends with the same capabilities."""
     capabilities = {"events": True, "return_path": True, **capabilities}
     for qemu in (source, destination):
         qemu.qmp.set_capabilities(**capabilities)
-        qemu.qmp.command("migrate-set-parameters", max_bandwidth=BANDWIDTH)
+        qemu.qmp.command("migrate-set-parameters", max_bandwidth=max_bandwidth,
+                         downtime_limit=downtime_limit)
     uri = f"unix:{destination.migrate_path}"
     destination.qmp.command("migrate-incoming", uri=uri)
     source.qmp.command("migrate", uri=uri)
@@ -46,6 +49,18 @@ def test_precopy(lab, work):
     lab.guest.assert_only_on(destination, idle=[source])
     moves = [gap for gap in lab.guest.gaps if gap.from_side != gap.to_side]
     assert [(gap.from_side, gap.to_side) for gap in moves] == [("a", "b")]
+    lab.finish(destination)
+
+
+def test_precopy_of_many_passes(lab):
+    """No write is lost between passes (see TCG_EXTRA_KIB in lab/qemu.py)."""
+    source, destination = lab.pair(work={"rate": 0})
+    start_direct(source, destination, max_bandwidth=SLOW, downtime_limit=1)
+    source.qmp.wait_event("MIGRATION_PASS", MIGRATE_S, {"pass": 4})
+    source.qmp.command("migrate-set-parameters", max_bandwidth=BANDWIDTH,
+                       downtime_limit=10000)
+    wait_completed(source, destination)
+    lab.guest.assert_only_on(destination, idle=[source])
     lab.finish(destination)
 
 

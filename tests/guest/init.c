@@ -186,7 +186,6 @@ static void set_option(struct work_options *options, char *name)
         {"threads", &options->threads, 0, THREADS_MAX},
         {"disk", &options->disk_interval_ms, 0, 60000},
         {"beat", &options->beat_ms, 0, 1000},
-        {"flush", &options->flush, 0, 1},
     };
     char *value = strchr(name, '='), *end;
 

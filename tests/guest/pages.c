@@ -10,8 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     BODY_WORDS = PAGE_BYTES / 8 - 3,
@@ -207,9 +205,6 @@ static void visit(struct worker *worker)
     if (random % 100 < all.options.write_percent) {
         // in full: the new stamp would hide a damage
         verify_full(worker, index);
-        // empties TCG's TLB if the kernel isolates its page tables
-        if (all.options.flush)
-            syscall(SYS_getppid);
         all.generations[index]++;
         stamp(&all.pages[index], index, all.generations[index]);
     } else {

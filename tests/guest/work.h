@@ -24,7 +24,6 @@ struct work_options {
     uint64_t write_percent;    // visits that give the page a new generation
     uint64_t threads;          // 0 = one for each CPU
     uint64_t disk_interval_ms; // between two writes to the disk; 0 = none
-    uint64_t flush;            // 1: a system call before a page is written
     uint64_t beat_ms;          // between two bytes on the beat port; 0 = none
 };
 
