@@ -87,6 +87,19 @@ static void refuse(struct source *s, const char *side, const struct error *err)
     source_fail(s, side, err);
 }
 
+/* Why a QEMU in this run state cannot give its guest away, if that is known;
+ * it then does not hold the guest at all. */
+static const char *why_not_here(const char *status)
+{
+    if (!strcmp(status, "postmigrate")) {
+        return " (a migration took the guest from this QEMU before)";
+    }
+    if (!strcmp(status, "inmigrate")) {
+        return " (this QEMU waits for the guest, -incoming)";
+    }
+    return NULL;
+}
+
 static int check_guest(struct source *s, struct error *err)
 {
     static const char *const movable[] = {"running",  "paused",   "suspended",
@@ -104,10 +117,15 @@ static int check_guest(struct source *s, struct error *err)
         ok = ok || !strcmp(facts->status.text, movable[i]);
     }
     if (!ok) {
+        const char *why = why_not_here(facts->status.text);
+        if (why) {
+            s->m.guest_is_on = "unknown";
+        }
         return error_set(err, ERR_GUEST_STATE,
-                         "guest %s is %s; it can be moved when it is running, "
-                         "paused, suspended, shutdown or stopped by an error",
-                         vm, facts->status.text);
+                         "guest %s is %s%s; it can be moved when it is "
+                         "running, paused, suspended, shutdown or stopped by "
+                         "an error",
+                         vm, facts->status.text, why ? why : "");
     }
     if (facts->migrate.status != QMP_MIGRATE_NONE &&
         !qmp_migrate_status_is_final(facts->migrate.status)) {

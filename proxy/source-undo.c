@@ -29,7 +29,9 @@ static void undo_end(struct source *s)
         source_end(s, MIGRATION_ATTENTION);
         return;
     }
-    s->m.guest_is_on = MIGRATION_SOURCE;
+    if (!s->m.refused) { /* preflight may have found it to be elsewhere */
+        s->m.guest_is_on = MIGRATION_SOURCE;
+    }
     source_end(s, s->m.cancelled ? MIGRATION_CANCELLED : MIGRATION_FAILED);
 }
 

@@ -157,6 +157,23 @@ def test_refused_before_anything_is_set(lab):
     assert_next_one_works(lab, a, source)
 
 
+def test_a_qemu_without_its_guest_is_no_source(lab):
+    """Neither a shell nor a waiting QEMU is said to hold the guest."""
+    a, _ = lab.daemons_pair()
+    source, destination = lab.pair(disk=None)
+    shown = Move(a, destination, source, "B", mode="precopy").wait_end()
+    assert shown["refused"] and shown["guest_is_on"] == "unknown", shown
+    assert "waits for the guest" in shown["error"]["message"], shown
+    shown = Move(a, source, destination, "B", mode="precopy").wait_end()
+    assert shown["result"] == "completed", shown
+    waiting = lab.qemu("waiting", incoming=True, disk=None)
+    shown = Move(a, source, waiting, "B", mode="precopy").wait_end()
+    assert shown["refused"] and shown["guest_is_on"] == "unknown", shown
+    assert "took the guest from this QEMU" in shown["error"]["message"], shown
+    lab.guest.assert_only_on(destination, idle=[source, waiting])
+    lab.guest.assert_sound()
+
+
 def test_bad_requests(lab):
     a, _ = lab.daemons_pair()
     source, destination = lab.pair(disk=None)
