@@ -105,7 +105,8 @@ static int set_curl_error(struct ctl_http *http, CURLcode code,
     curl_easy_getinfo(http->curl, CURLINFO_OS_ERRNO, &errnum);
     if (code == CURLE_COULDNT_CONNECT && errnum) {
         return error_set_errno(err, ERR_PEER_UNREACHABLE, (int)errnum,
-                               "no daemon answers at %s", http->socket_path);
+                               "no daemon answers at %s (is migproxy running?)",
+                               http->socket_path);
     }
     if (code == CURLE_WRITE_ERROR) {
         return error_set(err, ERR_PROTOCOL,

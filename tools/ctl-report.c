@@ -127,6 +127,7 @@ void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
     double percent = 0;
     uint64_t rate = 0;
     uint64_t dirty;
+    uint64_t pass = 0;
     char text[FORMAT_SIZE];
 
     snprintf(buf, size, "%s", ctl_report_state(migration));
@@ -139,7 +140,11 @@ void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
     if (rate > 0) {
         append(buf, size, ", %s", parse_format_rate(rate, text, sizeof(text)));
     }
-    if (json_value_uint(progress, "dirty_rate_bytes_per_second", &dirty)) {
+    json_value_uint(progress, "pass", &pass);
+    /* QEMU measures it at the end of a pass, and no more in postcopy: else 0
+     * is no measure */
+    if (json_value_uint(progress, "dirty_rate_bytes_per_second", &dirty) &&
+        (dirty > 0 || (pass > 1 && !is_true(migration, "postcopy")))) {
         append(buf, size, ", dirty %s",
                parse_format_rate(dirty, text, sizeof(text)));
     }
@@ -266,6 +271,44 @@ static void print_path(struct json_object *migration)
     }
 }
 
+/* Which host it is, in terms of the one that was asked. */
+static void print_place(struct json_object *migration)
+{
+    const char *place;
+
+    if (!json_value_text(migration, "guest_is_on", &place)) {
+        return;
+    }
+    if (!strcmp(place, "unknown")) {
+        print_line("guest is on", "unknown");
+    } else if (!strcmp(place, get_text(migration, "role", ""))) {
+        print_line("guest is on", "%s host (this one)", place);
+    } else {
+        print_line("guest is on", "%s host (%s)", place,
+                   get_text(migration, "peer", "?"));
+    }
+}
+
+/* The mode, and what became of it where its name does not say so. */
+static void print_mode(struct json_object *migration)
+{
+    const char *result = get_result(migration);
+    const char *mode;
+    const char *more = "";
+
+    if (!json_value_text(migration, "mode", &mode)) {
+        return;
+    }
+    if (strcmp(mode, "postcopy") != 0) {
+        more = is_true(migration, "postcopy") ? ", went to postcopy" : "";
+    } else if (!is_true(migration, "postcopy") && result &&
+               !strcmp(result, "completed")) {
+        more = ", but was over in precopy";
+    }
+    print_line("mode", "%s%s%s", mode, more,
+               is_true(migration, "preempt") ? ", preempt on" : "");
+}
+
 static void print_head(struct json_object *migration)
 {
     const char *result = get_result(migration);
@@ -288,19 +331,12 @@ void ctl_report_print(struct json_object *migration)
 
     print_head(migration);
     print_error(migration);
-    if (json_value_text(migration, "guest_is_on", &text)) {
-        print_line("guest is on", "%s%s", text,
-                   !strcmp(text, "unknown") ? "" : " host");
-    }
+    print_place(migration);
     if (!ctl_report_is_over(migration)) {
         ctl_report_progress(migration, progress, sizeof(progress));
         print_line("progress", "%s", progress);
     }
-    if (json_value_text(migration, "mode", &text)) {
-        print_line("mode", "%s%s%s", text,
-                   is_true(migration, "postcopy") ? ", went to postcopy" : "",
-                   is_true(migration, "preempt") ? ", preempt on" : "");
-    }
+    print_mode(migration);
     print_times(migration);
     print_totals(migration);
     print_path(migration);

@@ -295,8 +295,8 @@ def test_a_request_that_is_refused(api, answer, status):
 def test_no_daemon(tmp_path):
     r = run("--api", str(tmp_path / "s"), *MIGRATE)
     assert r.status == 1 and r.out == ""
-    assert r.err == (f"migproxyctl: no daemon answers at {tmp_path}/s: No such "
-                     "file or directory (peer-unreachable)\n")
+    assert r.err == (f"migproxyctl: no daemon answers at {tmp_path}/s (is "
+                     "migproxy running?): No such file or directory (peer-unreachable)\n")
     r = run("--api", str(tmp_path / "s"), "list", "--json")
     assert r.status == 1
     assert json.loads(r.out)["error"]["class"] == "peer-unreachable"
@@ -339,6 +339,15 @@ def test_progress_on_a_pipe_is_a_line_at_each_change(api):
     assert "\r" not in r.err and "\033" not in r.err
 
 
+def test_a_postcopy_has_no_dirty_rate(api):
+    now = precopy(60, dirty_rate_bytes_per_second=0) | {"state": "postcopy",
+                                                        "postcopy": True}
+    now["progress"]["pass"] = 2
+    api.follow = [now, DONE]
+    assert (ctl(api, *MIGRATE).err.splitlines()[1] ==
+            "postcopy  60.0 %, 118.2 MB/s, ETA 3 s")
+
+
 def test_progress_on_a_pipe_is_a_line_a_second_at_most(api):
     api.follow = [precopy(i) for i in range(13)] + [DONE]
     lines = ctl(api, *MIGRATE).err.splitlines()[1:]
@@ -352,6 +361,10 @@ def test_progress_on_a_pipe_is_a_line_a_second_at_most(api):
     ({"eta_seconds": None}, "dirty 12.3 MB/s"),
     ({"eta_seconds": 125}, "dirty 12.3 MB/s, ETA 2 min 5 s"),
     ({"dirty_rate_bytes_per_second": None}, "118.2 MB/s, ETA 3 s"),
+    # not measured before the first pass is over
+    ({"dirty_rate_bytes_per_second": 0, "pass": 1}, "118.2 MB/s, ETA 3 s"),
+    ({"dirty_rate_bytes_per_second": 0, "pass": 2},
+     "118.2 MB/s, dirty 0 B/s, ETA 3 s"),
 ])
 def test_the_outlook(api, progress, text):
     api.follow = [precopy(1, **progress), DONE]
@@ -514,7 +527,7 @@ def test_the_report_of_a_success(api):
     api.follow = [DONE]
     assert ctl(api, *MIGRATE).out == """\
 Migration m1 of vm1 to b: completed
-  guest is on     destination host
+  guest is on     destination host (b)
   mode            precopy
   time            12.3 s
   blackout        14.2 ms, give or take 300 us
@@ -532,7 +545,7 @@ def test_the_report_of_a_failure(api):
 Migration m1 of vm1 to b: failed
   error           the link broke (link-lost, source)
   advice          look at the network
-  guest is on     source host
+  guest is on     source host (this one)
 """
 
 
@@ -541,6 +554,24 @@ def test_the_report_says_when_it_went_to_postcopy(api):
         **DONE, "mode": "auto", "postcopy": True, "preempt": True}
     assert ("\n  mode            auto, went to postcopy, preempt on\n"
             in ctl(api, "show", "m1").out)
+
+
+@pytest.mark.parametrize("postcopy, mode", [
+    (True, "postcopy"), (False, "postcopy, but was over in precopy")])
+def test_the_report_says_what_became_of_mode_postcopy(api, postcopy, mode):
+    api.answers["GET", "/v1/migrations/m1"] = 200, {
+        **DONE, "mode": "postcopy", "postcopy": postcopy}
+    assert f"\n  mode            {mode}\n" in ctl(api, "show", "m1").out
+
+
+@pytest.mark.parametrize("role, place, text", [
+    ("destination", "destination", "destination host (this one)"),
+    ("destination", "source", "source host (b)"),
+    ("source", "unknown", "unknown")])
+def test_the_report_names_the_host(api, role, place, text):
+    api.answers["GET", "/v1/migrations/m1"] = 200, {
+        **DONE, "role": role, "guest_is_on": place}
+    assert f"\n  guest is on     {text}\n" in ctl(api, "show", "m1").out
 
 
 @pytest.mark.parametrize("last, head", [
