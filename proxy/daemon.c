@@ -16,6 +16,7 @@
 #include "transport/tls.h"
 #include "util/log.h"
 #include "util/loop.h"
+#include "util/path.h"
 #include "util/sd.h"
 
 struct daemon {
@@ -65,6 +66,20 @@ static int keep_room(struct daemon *daemon)
 
 /* New certificates, peers and limits; what cannot be changed while running is
  * named and stays. */
+/* What would refuse each guest is said before one is to be moved. It can be
+ * put right without a restart, so it is no failure. */
+static void warn_of_directories(const struct conf *conf)
+{
+    for (size_t i = 0; i < conf->socket_dirs.count; i++) {
+        struct error err = ERROR_INIT;
+        if (path_check_directory(conf->socket_dirs.items[i], &err)) {
+            log_warning("qemu.socket-dirs: %s; until that is put right no "
+                        "guest in it can be moved",
+                        err.text);
+        }
+    }
+}
+
 static void reload(struct daemon *daemon)
 {
     struct error err = ERROR_INIT;
@@ -98,6 +113,7 @@ static void reload(struct daemon *daemon)
         free_old_confs(daemon);
     }
     log_info("reloaded %s", daemon->config_path);
+    warn_of_directories(conf);
 }
 
 static void idle_cb(void *arg)
@@ -236,6 +252,7 @@ int daemon_run(struct conf *conf, const char *config_path, bool fixed_log_level,
     }
     log_info("migproxy %s on %s is ready, api %s", PACKAGE_VERSION, conf->name,
              conf->api_socket);
+    warn_of_directories(conf);
     sd_notify("READY=1");
     loop_run(daemon.control);
     log_info("ended");

@@ -13,6 +13,7 @@
 #include "transport/tls.h"
 #include "transport/wire.h"
 #include "util/log.h"
+#include "util/path.h"
 
 enum {
     EXIT_USAGE = 2, /* usage or configuration */
@@ -118,7 +119,14 @@ static int check(struct conf *conf, const char *file)
     int status = tls ? EXIT_SUCCESS : EXIT_USAGE;
 
     if (tls) {
-        printf("%s: good; %zu peers\n", file, conf->peer_count);
+        for (size_t i = 0; i < conf->socket_dirs.count; i++) {
+            if (path_check_directory(conf->socket_dirs.items[i], &err)) {
+                fprintf(stderr, "migproxy: warning: qemu.socket-dirs: %s\n",
+                        err.text);
+            }
+        }
+        printf("%s: good; %zu peer%s\n", file, conf->peer_count,
+               conf->peer_count == 1 ? "" : "s");
     } else {
         fprintf(stderr, "migproxy: %s: %s\n", conf->tls_dir, err.text);
     }

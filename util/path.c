@@ -258,6 +258,38 @@ static int check_socket_file(const char *path, const struct stat *st,
     return 0;
 }
 
+int path_check_directory(const char *dir, struct error *err)
+{
+    char path[PATH_SOCKET_MAX + 1];
+    struct stat st;
+
+    if (snprintf(path, sizeof(path), "%s/x", strcmp(dir, "/") ? dir : "") >=
+        (int)sizeof(path)) {
+        return error_set(err, ERR_PATH_REFUSED,
+                         "directory \"%.200s\" leaves no room for a name in "
+                         "the %d bytes of a socket path",
+                         dir, PATH_SOCKET_MAX);
+    }
+    size_t length;
+    CLEANUP_FD int fd = walk_to_parent(path, &length);
+    if (fd < 0 && errno == ELOOP) {
+        return error_set(err, ERR_PATH_REFUSED,
+                         "directory \"%s\": \"%.*s\" is a symbolic link", dir,
+                         (int)length, path);
+    }
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return error_set_errno(err, ERR_IO, errno, "directory \"%.*s\"",
+                               (int)length, path);
+    }
+    if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX)) {
+        return error_set(err, ERR_PATH_REFUSED,
+                         "anyone may replace files in directory \"%s\" (mode "
+                         "%04o)",
+                         dir, (unsigned)st.st_mode & 07777);
+    }
+    return 0;
+}
+
 /* Opens path (checked and allowed) as a handle on the socket file itself. */
 static int open_socket_file(const char *path, uid_t owner, struct error *err)
 {

@@ -51,6 +51,11 @@ int path_connect_socket(const char *path, char *const *dirs, size_t count,
 int path_connect_socket_of(const char *path, char *const *dirs, size_t count,
                            uid_t owner, struct error *err);
 
+/* Whether path_connect_socket_of() would take sockets directly in dir
+ * (absolute): 0, or -1 with an error that names what is missing, a symbolic
+ * link or a mode by which anyone may replace files. */
+int path_check_directory(const char *dir, struct error *err);
+
 /* Creates a listening unix socket at path with the given mode (at no time is it
  * wider) and group ((gid_t)-1: leave). An old socket of that name is removed if
  * nobody listens on it; a live one (ERR_CONFLICT) or any other file

@@ -372,6 +372,36 @@ static int count_fds(void)
     return count;
 }
 
+static void a_directory_is_judged_as_its_sockets_would_be(void **state)
+{
+    struct fixture *f = *state;
+    struct error err = ERROR_INIT;
+    char path[PATH_SOCKET_MAX + 1];
+
+    assert_int_equal(path_check_directory(f->in, &err), 0);
+    assert_int_equal(path_check_directory("/", &err), 0);
+    assert_int_equal(chmod(f->in, 0777), 0);
+    assert_int_equal(path_check_directory(f->in, &err), -1);
+    assert_non_null(strstr(err.text, "anyone may replace files"));
+    assert_non_null(strstr(err.text, "(mode 0777)"));
+    assert_int_equal(chmod(f->in, 01777), 0);
+    assert_int_equal(path_check_directory(f->in, &err), 0);
+
+    snprintf(path, sizeof(path), "%.80s/none/deeper", f->in);
+    assert_int_equal(path_check_directory(path, &err), -1);
+    assert_non_null(strstr(err.text, "/none\": No such file or directory"));
+    snprintf(path, sizeof(path), "%.80s/link", f->in);
+    assert_int_equal(symlink("/", path), 0);
+    assert_int_equal(path_check_directory(path, &err), -1);
+    assert_non_null(strstr(err.text, "is a symbolic link"));
+    assert_int_equal(unlink(path), 0);
+    memset(path, 'x', PATH_SOCKET_MAX);
+    path[0] = '/';
+    path[PATH_SOCKET_MAX] = '\0';
+    assert_int_equal(path_check_directory(path, &err), -1);
+    assert_non_null(strstr(err.text, "107 bytes"));
+}
+
 static void nothing_stays_open(void **state)
 {
     struct fixture *f = *state;
@@ -516,6 +546,7 @@ int main(void)
         PATH_TEST(a_full_backlog_is_eagain),
         PATH_TEST(the_owner_must_be_the_right_one),
         PATH_TEST(a_socket_for_everyone_is_refused_unless_out_of_reach),
+        PATH_TEST(a_directory_is_judged_as_its_sockets_would_be),
         PATH_TEST(nothing_stays_open),
         PATH_TEST(a_listener_has_its_mode_whatever_the_umask),
         PATH_TEST(a_stale_socket_makes_room),
