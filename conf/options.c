@@ -73,8 +73,8 @@ const struct option_row options_table[] = {
 
     {"qemu", "socket-dirs", OPTION_DIRECTORY_LIST, "/run/migproxy/qemu", NULL,
      1, CONF_LIST_MAX, true, OF(socket_dirs),
-     "The only directories in which QMP, agent and migration sockets are "
-     "opened or made, separated by blanks or commas. Symbolic links are not "
+     "The only directories in which QMP and migration sockets are opened or "
+     "made, separated by blanks or commas. Symbolic links are not "
      "followed: name the real directories."},
     {"qemu", "qmp-path", OPTION_SOCKET_TEMPLATE, "",
      "{vm}.qmp in the first of socket-dirs", 0, PATH_SOCKET_MAX, true,
@@ -140,7 +140,8 @@ const struct option_row options_table[] = {
      true, OF_PEER(allow),
      "What it may do with this host: send guests to it (send), receive guests "
      "from it (receive), name the paths of QMP sockets on it (name-paths), "
-     "reach its libvirt (libvirt-control). Nothing, if it is empty."},
+     "reach its libvirt (libvirt-control; not used yet). Nothing, if it is "
+     "empty."},
 };
 
 const size_t options_count = sizeof(options_table) / sizeof(options_table[0]);
