@@ -261,7 +261,16 @@ void destination_commit(struct destination *d, struct peer_request *request)
     if (migration_commit_state(&d->m, MIGRATION_COMMITTING, &err)) {
         d->m.committed = false;
         d->m.started = false;
-        peer_request_fail(request, &err); /* the source asks again */
+        if (d->m.postcopy) { /* no way back: the source asks again */
+            peer_request_fail(request, &err);
+            return;
+        }
+        /* the record says "not started", here and to any successor, which
+         * would bind itself too: the guest can go home */
+        migration_note_failure(&d->m, MIGRATION_DESTINATION, &err);
+        d->m.will_not_start = true;
+        peer_request_reply(request, will_not_start_to_json(d));
+        destination_undo(d, false);
         return;
     }
     d->m.guest_is_on = MIGRATION_DESTINATION;

@@ -66,7 +66,7 @@ static bool needs_attention(const struct ended *ended)
     return !strcmp(state, "attention");
 }
 
-/* Old records go, the oldest first; those that need a person stay. */
+/* Old records go, the oldest first; those that need a person stay longer. */
 static void prune(struct manager *manager)
 {
     LIST_EACH_SAFE (node, &manager->ended) {
@@ -74,7 +74,9 @@ static void prune(struct manager *manager)
         if (manager->ended_count <= manager->env.conf->records) {
             return;
         }
-        if (!ended->unfinished && !needs_attention(ended) &&
+        bool keep = needs_attention(ended) &&
+                    manager->ended_count <= 2 * manager->env.conf->records;
+        if (!ended->unfinished && !keep &&
             !manager_find_active(manager, ended->id, ended->is_source, NULL)) {
             store_remove(manager->env.store, role_name(ended->is_source),
                          ended->id);

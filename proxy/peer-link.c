@@ -531,11 +531,32 @@ static const struct lane_ops incoming_ops = {
     .on_closed = incoming_on_closed,
 };
 
+/* "192.0.2.1" of "192.0.2.1:40000". */
+static void host_of(const struct sock_address *from, char *buf, size_t size)
+{
+    json_value_copy_text(buf, size, from->text);
+    char *colon = strrchr(buf, ':');
+    if (colon) {
+        *colon = '\0';
+    }
+}
+
+static unsigned count_incoming(const struct peers *peers, const char *host)
+{
+    unsigned count = 0;
+    LIST_EACH (node, &peers->incoming) {
+        count +=
+            !strcmp(container_of(node, struct peer_incoming, node)->host, host);
+    }
+    return count;
+}
+
 static void take_connection(struct peers *peers, int fd,
                             const struct sock_address *from)
 {
     struct lane_params params = lane_params(peers);
     struct error err = ERROR_INIT;
+    char host[sizeof(((struct peer_incoming *)NULL)->host)];
 
     if (peers->connections >= peers->conf->peer_connections) {
         log_warning("a connection from %s is dropped: %u are open, the limit "
@@ -544,11 +565,20 @@ static void take_connection(struct peers *peers, int fd,
         close(fd);
         return;
     }
+    host_of(from, host, sizeof(host));
+    if (count_incoming(peers, host) >= PEER_INCOMING_PER_HOST_MAX) {
+        log_warning("a connection from %s is dropped: %d of that address have "
+                    "not yet said who they are, the limit",
+                    from->text, PEER_INCOMING_PER_HOST_MAX);
+        close(fd);
+        return;
+    }
     struct peer_incoming *incoming = calloc(1, sizeof(*incoming));
     if (!incoming) {
         close(fd);
         return;
     }
+    strcpy(incoming->host, host);
     incoming->peers = peers;
     list_init(&incoming->node);
     incoming->lane = lane_accept(peers->loop, fd, from, &params, &incoming_ops,

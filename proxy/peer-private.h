@@ -38,6 +38,7 @@ struct peer_incoming {
     struct list node; /* peers->incoming */
     struct peers *peers;
     struct lane *lane;
+    char host[80]; /* where it comes from, without the port */
 };
 
 struct peer_listener {

@@ -39,6 +39,9 @@ struct peer_request;
 /* Requests a peer may have open with us, connections it may have. */
 #define PEER_REQUESTS_MAX 256
 #define PEER_LINKS_MAX 4
+/* Connections of one address that have not yet said who they are: one address
+ * cannot shut the others out. */
+#define PEER_INCOMING_PER_HOST_MAX 32
 
 struct peers_ops {
     /* A peer asks. Ends with peer_request_reply() or peer_request_fail(), now

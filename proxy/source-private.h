@@ -85,6 +85,7 @@ struct source {
 
     /* undo */
     bool cancel_sent; /* migrate_cancel */
+    bool unsure;      /* QEMU does not say whether the guest runs */
     bool restoring;   /* the guest is as it was; the rest follows */
     bool settled;     /* QEMU's own part is over */
     bool cont_sent;

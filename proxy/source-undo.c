@@ -20,7 +20,7 @@ static void ignore_cb(void *arg, const struct error *err)
 
 static void undo_end(struct source *s)
 {
-    if (!s->monitor.qmp && s->migrate_sent) {
+    if (s->unsure || (!s->monitor.qmp && (s->migrate_sent || s->m.qemu_pid))) {
         s->m.guest_is_on = "unknown";
         migration_advise(&s->m,
                          "the source's QEMU is gone or cannot be asked; the "
@@ -125,6 +125,7 @@ static void on_run_status(void *arg, const struct qmp_run_status *status,
             struct error why = *err;
             error_wrap(&why, "source QEMU");
             migration_note_failure(&s->m, MIGRATION_SOURCE, &why);
+            s->unsure = true;
             restore(s);
         }
         return;

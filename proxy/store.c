@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "util/cleanup.h"
+#include "util/log.h"
 
 #define RECORD_DEPTH 32
 
@@ -106,12 +107,18 @@ static int save_as(struct store *store, const char *name, const char *text,
     CLEANUP_FD int fd = openat(store->dir_fd, temporary,
                                O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || write_all(fd, text, strlen(text)) || fsync(fd) ||
-        renameat(store->dir_fd, temporary, store->dir_fd, name) ||
-        fsync(store->dir_fd)) {
+        renameat(store->dir_fd, temporary, store->dir_fd, name)) {
         int errnum = errno;
         unlinkat(store->dir_fd, temporary, 0);
         return error_set_errno(err, ERR_IO, errnum, "writing %s/%s", store->dir,
                                name);
+    }
+    /* The new record is in place: whoever reads it next sees it, unless the
+     * machine loses power first, and then its QEMUs are gone too. Saying that
+     * it was not saved would be the worse lie. */
+    if (fsync(store->dir_fd)) {
+        log_warning("%s/%s is written, but may not survive a power cut: %s",
+                    store->dir, name, strerror(errno));
     }
     return 0;
 }

@@ -3,7 +3,9 @@
  *
  * STATE-DIR/migrations/ROLE-ID.json. A record is written to a temporary file,
  * fsynced, renamed over the old one, and the directory is fsynced: after
- * store_save() has returned 0 the record survives a power cut. */
+ * store_save() has returned 0 the record survives a power cut (a directory that
+ * cannot be fsynced is only warned of), and after -1 the old one is what
+ * everybody reads. */
 #ifndef PROXY_STORE_H
 #define PROXY_STORE_H
 

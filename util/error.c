@@ -25,6 +25,38 @@ static void mark_cut(char *text, size_t size)
     memcpy(text + size - 4, "...", 4);
 }
 
+/* Bytes of the UTF-8 sequence at s, 0 if there is no whole, shortest one. */
+static size_t sequence_length(const unsigned char *s)
+{
+    size_t length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4 || (s[0] == 0xe0 && s[1] < 0xa0) ||
+        (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f)) {
+        return 0;
+    }
+    for (size_t i = 1; i < length; i++) {
+        if ((s[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    return length;
+}
+
+/* Texts may carry what a peer or a QEMU said, and end in terminals and in JSON:
+ * control characters and what is no UTF-8 become "?". */
+static void make_harmless(char *text)
+{
+    unsigned char *s = (unsigned char *)text;
+    while (*s) {
+        size_t length = *s < 0x80 ? 1 : sequence_length(s);
+        if (!length || *s < 0x20 || *s == 0x7f) {
+            *s = '?';
+            length = 1;
+        }
+        s += length;
+    }
+}
+
 __attribute__((format(printf, 2, 0))) static void
 set_text(struct error *err, const char *format, va_list args)
 {
@@ -34,6 +66,7 @@ set_text(struct error *err, const char *format, va_list args)
     } else if ((size_t)n >= sizeof(err->text)) {
         mark_cut(err->text, sizeof(err->text));
     }
+    make_harmless(err->text);
 }
 
 static void append(struct error *err, const char *separator, const char *tail)

@@ -114,6 +114,17 @@ static void unknown_classes_and_codes_are_internal(void **state)
     assert_int_equal(error_http_status((enum error_code) - 1), 500);
 }
 
+static void texts_are_harmless(void **state)
+{
+    struct error err = ERROR_INIT;
+
+    error_set(&err, ERR_QMP, "%s", "a\x1b[31mb\n \xc3\xa9 \xff\xfe \xc3");
+    assert_string_equal(err.text, "a?[31mb? \xc3\xa9 ?? ?");
+    error_set(&err, ERR_QMP, "%s",
+              "\xe0\x80\x80 \xed\xa0\x80 \xf0\x9f\x98\x80");
+    assert_string_equal(err.text, "??? ??? \xf0\x9f\x98\x80");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +135,7 @@ int main(void)
         cmocka_unit_test(nobody_need_listen),
         cmocka_unit_test(copying_takes_all),
         cmocka_unit_test(classes_go_both_ways),
+        cmocka_unit_test(texts_are_harmless),
         cmocka_unit_test(unknown_classes_and_codes_are_internal),
     };
     return cmocka_run_group_tests_name("error", tests, NULL, NULL);
