@@ -146,7 +146,7 @@ class Guest:
         return wait_for(f"report {word} of the guest on {side or 'any side'}",
                         find, seconds, self.tail)
 
-    def wait_ready(self, side, seconds=60):
+    def wait_ready(self, side, seconds=90):
         return self.wait_report("ready", side=side, seconds=seconds)
 
     def wait_beats(self, side, count=50, seconds=10):
