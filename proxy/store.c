@@ -154,8 +154,8 @@ static json_object *load(struct store *store, const char *name,
 {
     struct stat st;
     CLEANUP_FREE char *text = NULL;
-    CLEANUP_FD int fd =
-        openat(store->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CLEANUP_FD int fd = openat(store->dir_fd, name,
+                               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
     if (fd < 0 || fstat(fd, &st)) {
         error_set_errno(err, ERR_IO, errno, "reading it");
