@@ -66,6 +66,7 @@ static json_object *progress_to_json(const struct migration *m)
     double percent = 0;
 
     if (m->state == MIGRATION_COMPLETED) {
+        left = 0; /* the last poll was before the end */
         percent = 100;
     } else if (total && left <= total) {
         percent = 100.0 * (double)(total - left) / (double)total;
@@ -82,7 +83,9 @@ static json_object *progress_to_json(const struct migration *m)
                    : rate > dirty                 ? rate - dirty
                                                   : 0;
     add_known(object, "eta_seconds",
-              net && converging ? (int64_t)(left / net) : -1);
+              net && converging && !migration_state_is_end(m->state)
+                  ? (int64_t)(left / net)
+                  : -1);
     add_uint(object, "pass", info->ram_dirty_sync_count);
     add_bool(object, "converging", converging);
     return object;
