@@ -7,6 +7,7 @@ include tests/unit/stream.mk
 include tests/unit/qmp.mk
 include tests/unit/proxy-carrier.mk
 include tests/unit/proxy-api.mk
+include tests/unit/proxy-control.mk
 include tests/check/local.mk
 include tests/guest/local.mk
 include tests/e2e/local.mk

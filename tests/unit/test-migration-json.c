@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Records: what one process writes, its successor reads, member by member. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proxy/migration.h"
+#include "qmp/json-value.h"
+
+static struct loop *loop;
+static struct migration_env env;
+
+static int set_up(void **state)
+{
+    struct error err = ERROR_INIT;
+
+    loop = loop_new("test", &err);
+    env.control = loop;
+    return loop ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    loop_free(loop);
+    return 0;
+}
+
+static struct api_migrate request(const char *id)
+{
+    struct api_migrate request = {.mode = API_MODE_POSTCOPY, .multifd = 4};
+
+    snprintf(request.id, sizeof(request.id), "%s", id);
+    snprintf(request.vm, sizeof(request.vm), "web");
+    snprintf(request.peer, sizeof(request.peer), "host-b");
+    return request;
+}
+
+static struct qmp_caps *make_caps(void)
+{
+    struct error err = ERROR_INIT;
+    json_object *json = json_tokener_parse(
+        "{\"capabilities\":{\"events\":true,\"postcopy-ram\":false},"
+        "\"parameters\":{\"max-bandwidth\":134217728,\"tls-creds\":\"\"}}");
+    struct qmp_caps *caps = qmp_caps_from_json(json, &err);
+
+    json_object_put(json);
+    assert_non_null(caps);
+    return caps;
+}
+
+/* Every member that goes into a record has a value of its own. */
+static void fill(struct migration *m)
+{
+    struct api_migrate wish = request("m-1");
+
+    memset(m, 0, sizeof(*m));
+    migration_init(m, &env, true, &wish);
+    m->state = MIGRATION_COMMITTING;
+    strcpy(m->uuid, "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
+    strcpy(m->qmp_path, "/run/q/web.qmp");
+    strcpy(m->run_state, "paused");
+    strcpy(m->qemu_version, "7.2.22");
+    m->postcopy = true;
+    m->preempt = true;
+    m->committed = true;
+    m->qemu_pid = 4711;
+    m->qemu_start_ticks = UINT64_C(123456789012);
+    m->caps = make_caps();
+    m->caps_changed = true;
+    m->blocks = json_tokener_parse("[{\"name\":\"pc.ram\",\"page_size_bytes\":"
+                                   "4096,\"destination_page_size_bytes\":"
+                                   "2097152}]");
+    m->sections =
+        json_tokener_parse("[{\"name\":\"ram\",\"id\":2,\"instance\":0,"
+                           "\"version\":4}]");
+}
+
+/* As the record comes back from the disk. */
+static json_object *reread(json_object *record)
+{
+    json_object *again = json_tokener_parse(json_object_to_json_string(record));
+
+    json_object_put(record);
+    return again;
+}
+
+static int take(struct migration *m, json_object *record, struct error *err)
+{
+    struct api_migrate none = {.id = "m-1"};
+
+    memset(m, 0, sizeof(*m));
+    migration_init(m, &env, true, &none);
+    return migration_from_record(m, record, err);
+}
+
+static void assert_same_json(json_object *a, json_object *b)
+{
+    if (!json_object_equal(a, b)) {
+        fail_msg("%s is not %s", json_object_to_json_string(a),
+                 json_object_to_json_string(b));
+    }
+}
+
+static void a_successor_reads_it_all(void **state)
+{
+    struct migration m, got;
+    struct error err = ERROR_INIT;
+
+    fill(&m);
+    json_object *record = reread(migration_to_record(&m));
+    assert_int_equal(take(&got, record, &err), 0);
+    assert_int_equal(got.state, MIGRATION_COMMITTING);
+    assert_string_equal(got.request.vm, "web");
+    assert_string_equal(got.request.peer, "host-b");
+    assert_string_equal(got.uuid, m.uuid);
+    assert_string_equal(got.qmp_path, "/run/q/web.qmp");
+    assert_string_equal(got.run_state, "paused");
+    assert_true(got.postcopy);
+    assert_true(got.preempt);
+    assert_int_equal(got.qemu_pid, 4711);
+    assert_int_equal(got.qemu_start_ticks, UINT64_C(123456789012));
+    assert_true(got.caps_changed);
+    assert_same_json(got.blocks, m.blocks);
+    assert_same_json(got.sections, m.sections);
+    json_object *caps = qmp_caps_to_json(m.caps);
+    json_object *got_caps = qmp_caps_to_json(got.caps);
+    assert_same_json(got_caps, caps);
+    json_object_put(caps);
+    json_object_put(got_caps);
+    json_object_put(record);
+    migration_done(&m);
+    migration_done(&got);
+}
+
+/* Each flag of the commit protocol by itself, both ways. */
+static void each_flag_survives(void **state)
+{
+    static const size_t flags[] = {
+        offsetof(struct migration, committed),
+        offsetof(struct migration, started),
+        offsetof(struct migration, will_not_start),
+        offsetof(struct migration, should_run),
+        offsetof(struct migration, cancelled),
+        offsetof(struct migration, caps_changed),
+        offsetof(struct migration, postcopy),
+        offsetof(struct migration, preempt),
+    };
+    const size_t count = sizeof(flags) / sizeof(flags[0]);
+
+    for (size_t i = 0; i < 2 * count; i++) {
+        struct migration m, got;
+        struct error err = ERROR_INIT;
+        fill(&m);
+        for (size_t k = 0; k < count; k++) {
+            bool is_it = k == i / 2;
+            *(bool *)((char *)&m + flags[k]) = i % 2 ? !is_it : is_it;
+        }
+        json_object *record = reread(migration_to_record(&m));
+        assert_int_equal(take(&got, record, &err), 0);
+        for (size_t k = 0; k < count; k++) {
+            assert_int_equal(*(bool *)((char *)&got + flags[k]),
+                             *(bool *)((char *)&m + flags[k]));
+        }
+        json_object_put(record);
+        migration_done(&m);
+        migration_done(&got);
+    }
+}
+
+static void each_state_survives(void **state)
+{
+    for (int i = 0; i < MIGRATION_STATES; i++) {
+        struct migration m, got;
+        struct error err = ERROR_INIT;
+        fill(&m);
+        m.state = (enum migration_state)i;
+        json_object *record = reread(migration_to_record(&m));
+        assert_int_equal(take(&got, record, &err), 0);
+        assert_int_equal(got.state, i);
+        json_object_put(record);
+        migration_done(&m);
+        migration_done(&got);
+    }
+}
+
+/* What was not there yet when the record was written is not there after. */
+static void an_early_record_is_enough(void **state)
+{
+    struct migration m = {0}, got;
+    struct api_migrate wish = request("m-1");
+    struct error err = ERROR_INIT;
+
+    migration_init(&m, &env, false, &wish);
+    json_object *record = reread(migration_to_record(&m));
+    assert_int_equal(take(&got, record, &err), 0);
+    assert_int_equal(got.state, MIGRATION_PREPARING);
+    assert_null(got.caps);
+    assert_null(got.blocks);
+    assert_null(got.sections);
+    assert_string_equal(got.qmp_path, "");
+    assert_int_equal(got.qemu_pid, 0);
+    assert_false(got.committed || got.started || got.will_not_start);
+    json_object_put(record);
+    migration_done(&m);
+    migration_done(&got);
+}
+
+/* Without these a successor would guess. */
+static void what_is_needed_and_missing_is_named(void **state)
+{
+    static const struct {
+        const char *in, *member, *value, *named;
+    } rows[] = {
+        {NULL, "state", NULL, "state"},
+        {NULL, "state", "\"sleeping\"", "state"},
+        {NULL, "state", "3", "state"},
+        {NULL, "peer", NULL, "peer"},
+        {NULL, "successor", NULL, "successor"},
+        {NULL, "successor", "[]", "successor"},
+        {"successor", "committed", NULL, "committed"},
+        {"successor", "committed", "\"true\"", "committed"},
+        {"successor", "started", NULL, "started"},
+        {"successor", "will_not_start", "1", "will_not_start"},
+        {"successor", "should_run", NULL, "should_run"},
+        {"successor", "capabilities", "{}", "capabilit"},
+        {"successor", "capabilities",
+         "{\"capabilities\":{\"events\":1},\"parameters\":{}}", "events"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct migration m, got;
+        struct error err = ERROR_INIT;
+        fill(&m);
+        json_object *record = reread(migration_to_record(&m));
+        json_object *at = record;
+        if (rows[i].in) {
+            assert_true(json_value_object(record, rows[i].in, &at));
+        }
+        json_object_object_del(at, rows[i].member);
+        if (rows[i].value) {
+            json_object_object_add(at, rows[i].member,
+                                   json_tokener_parse(rows[i].value));
+        }
+        if (take(&got, record, &err) != -1 || !error_is_set(&err) ||
+            !strstr(err.text, rows[i].named)) {
+            fail_msg("%s %s: %s", rows[i].member,
+                     rows[i].value ? rows[i].value : "missing", err.text);
+        }
+        json_object_put(record);
+        migration_done(&m);
+        migration_done(&got);
+    }
+}
+
+static json_object *member(json_object *object, const char *name)
+{
+    json_object *value = NULL;
+
+    if (!json_object_object_get_ex(object, name, &value)) {
+        fail_msg("no member %s", name);
+    }
+    return value;
+}
+
+/* The API shows no successor's matters, and says null, not 0, of what is not
+ * known. */
+static void what_the_api_shows(void **state)
+{
+    struct migration m;
+
+    fill(&m);
+    json_object *json = migration_to_json(&m);
+    assert_false(json_object_object_get_ex(json, "successor", NULL));
+    assert_null(member(json, "result"));
+    assert_null(member(json, "error"));
+    assert_null(member(json, "advice"));
+    assert_null(member(json, "ended_at"));
+    assert_null(member(member(json, "downtime"), "blackout_us"));
+    assert_null(member(member(json, "downtime"), "uncertainty_us"));
+    assert_null(member(member(json, "totals"), "vcpu_blocktime_ms"));
+    assert_string_equal(json_object_get_string(member(json, "role")), "source");
+    assert_string_equal(json_object_get_string(member(json, "mode")),
+                        "postcopy");
+    json_object_put(json);
+
+    struct error err = ERROR_INIT;
+    error_set(&err, ERR_QEMU_FAILED, "it broke");
+    migration_note_failure(&m, MIGRATION_DESTINATION, &err);
+    error_set(&err, ERR_TIMEOUT, "then that");
+    migration_note_failure(&m, MIGRATION_SOURCE, &err);
+    m.state = MIGRATION_ATTENTION;
+    m.blackout_us = 0;
+    json = migration_to_json(&m);
+    assert_string_equal(json_object_get_string(member(json, "result")),
+                        "attention");
+    json_object *failure = member(json, "error");
+    assert_string_equal(json_object_get_string(member(failure, "class")),
+                        "qemu-failed");
+    assert_string_equal(json_object_get_string(member(failure, "message")),
+                        "it broke");
+    assert_string_equal(json_object_get_string(member(failure, "side")),
+                        "destination");
+    assert_int_equal(
+        json_object_get_int(member(member(json, "downtime"), "blackout_us")),
+        0);
+    json_object_put(json);
+    migration_done(&m);
+}
+
+/* Progress: percent, ETA (none while it does not converge). */
+static void what_progress_says(void **state)
+{
+    static const struct {
+        enum migration_state state;
+        uint64_t pass, rate, dirty, left;
+        double percent;
+        int eta; /* -1: null */
+        bool converging;
+    } rows[] = {
+        {MIGRATION_PRECOPY, 1, 100, 0, 600, 40, 6, true},
+        {MIGRATION_PRECOPY, 3, 100, 40, 600, 40, 10, true},
+        {MIGRATION_PRECOPY, 3, 100, 90, 600, 40, -1, false},
+        {MIGRATION_PRECOPY, 1, 100, 200, 600, 40, -1, true},
+        {MIGRATION_PRECOPY, 1, 0, 0, 1000, 0, -1, true},
+        {MIGRATION_POSTCOPY, 9, 100, 90, 500, 50, 5, true},
+        {MIGRATION_COMPLETED, 9, 100, 90, 500, 100, -1, true},
+        {MIGRATION_FAILED, 9, 100, 50, 500, 50, -1, true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct migration m;
+        fill(&m);
+        m.state = rows[i].state;
+        m.policy.pass = rows[i].pass;
+        m.policy.rate_bytes_per_second = rows[i].rate;
+        m.policy.dirty_bytes_per_second = rows[i].dirty;
+        m.info.ram_total_bytes = 1000;
+        m.info.ram_remaining_bytes = rows[i].left;
+        json_object *json = migration_to_json(&m);
+        json_object *progress = member(json, "progress");
+        json_object *eta = member(progress, "eta_seconds");
+        bool converging =
+            json_object_get_boolean(member(progress, "converging"));
+        double percent = json_object_get_double(member(progress, "percent"));
+        if (percent != rows[i].percent || converging != rows[i].converging ||
+            (eta ? json_object_get_int(eta) : -1) != rows[i].eta) {
+            fail_msg("row %zu: %s", i, json_object_to_json_string(progress));
+        }
+        json_object_put(json);
+        migration_done(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_successor_reads_it_all),
+        cmocka_unit_test(each_flag_survives),
+        cmocka_unit_test(each_state_survives),
+        cmocka_unit_test(an_early_record_is_enough),
+        cmocka_unit_test(what_is_needed_and_missing_is_named),
+        cmocka_unit_test(what_the_api_shows),
+        cmocka_unit_test(what_progress_says),
+    };
+    return cmocka_run_group_tests_name("migration-json", tests, set_up,
+                                       tear_down);
+}
