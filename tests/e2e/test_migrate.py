@@ -101,7 +101,7 @@ def test_stopped_on_the_way_arrives_stopped(lab):
     a, _ = lab.daemons_pair()
     source, destination = lab.pair()
     move = Move(a, source, destination, "B", mode="precopy",
-                bandwidth_bytes_per_second=SLOW)
+                bandwidth_bytes_per_second=SLOW // 2)
     move.wait_state("precopy")
     source.qmp.command("stop")
     shown = move.wait_end()
