@@ -363,6 +363,13 @@ static void on_prove(void *arg, const struct qmp_migrate_info *info,
         why = *err;
         error_wrap(&why, "destination QEMU");
         peer_request_fail(request, &why);
+    } else if (info->status == QMP_MIGRATE_NONE ||
+               info->status == QMP_MIGRATE_SETUP) {
+        /* the first bytes of a small guest are still on their way */
+        error_set(&why, ERR_CONFLICT,
+                  "destination QEMU has not begun to load (%s)",
+                  info->status_text);
+        peer_request_fail(request, &why);
     } else if (info->status != QMP_MIGRATE_ACTIVE) {
         error_set(&why, ERR_QEMU_FAILED,
                   "destination QEMU is %s, it should be active",

@@ -158,6 +158,28 @@ static void on_end(void *arg, struct migration *m)
     loop_defer(manager->env.control, reap_cb, reap);
 }
 
+static const char *arrived_stopped(void *arg, const struct migration *m)
+{
+    struct manager *manager = arg;
+
+    LIST_EACH (node, &manager->ended) {
+        struct ended *ended = container_of(node, struct ended, node);
+        json_object *successor = NULL;
+        uint64_t pid = 0, start_ticks = 0;
+        bool should_run = true, started = false;
+        json_value_object(ended->record, "successor", &successor);
+        json_value_uint(successor, "qemu_pid", &pid);
+        json_value_uint(successor, "qemu_start_ticks", &start_ticks);
+        json_value_bool(successor, "should_run", &should_run);
+        json_value_bool(successor, "started", &started);
+        if (!ended->is_source && started && !should_run && m->qemu_pid &&
+            (pid_t)pid == m->qemu_pid && start_ticks == m->qemu_start_ticks) {
+            return ended->id;
+        }
+    }
+    return NULL;
+}
+
 void manager_add(struct manager *manager, struct migration *m)
 {
     list_append(&manager->active, &m->node);
@@ -274,6 +296,7 @@ struct manager *manager_new(struct loop *control, struct loop *data,
                                           .conf = conf,
                                           .store = store,
                                           .on_end = on_end,
+                                          .arrived_stopped = arrived_stopped,
                                           .arg = manager};
     list_init(&manager->active);
     list_init(&manager->ended);

@@ -38,6 +38,9 @@ struct migration_env {
     struct peers *peers;
     /* The migration has ended and can be freed (not from within this call). */
     void (*on_end)(void *arg, struct migration *migration);
+    /* The id of the migration by which this very QEMU got its guest, if that
+     * arrived stopped; else NULL. */
+    const char *(*arrived_stopped)(void *arg, const struct migration *m);
     void *arg;
 };
 

@@ -18,7 +18,8 @@
 #define SOURCE_RETRY (200 * MP_MS)     /* asking a peer again */
 #define SOURCE_PROOF_AGE (200 * MP_MS) /* design section 5 rule 5 */
 #define SOURCE_GRACE (300 * MP_MS)     /* see source_fail_softly() */
-#define SOURCE_PROVE (1 * MP_SECOND)   /* one proof of path and QMP */
+#define SOURCE_PROVE_AGAIN (20 * MP_MS)
+#define SOURCE_PROVE (1 * MP_SECOND) /* one proof of path and QMP */
 
 /* What the destination last said of itself ("migration.await"). */
 struct source_news {

@@ -315,6 +315,10 @@ static void switchover_proved(struct source *s, const struct error *err)
         s->has_soft) { /* the path broke meanwhile: its cause is waited for */
         return;
     }
+    if (err && err->code == ERR_CONFLICT) {
+        loop_timer_start(&s->retry, SOURCE_PROVE_AGAIN); /* not yet */
+        return;
+    }
     if (err) {
         why = *err;
         error_wrap(&why, "before the switchover");
@@ -576,6 +580,10 @@ void source_retry_cb(void *arg)
 
     source_await(s);
     source_commit_again(s);
+    if (s->m.state == MIGRATION_PRE_SWITCHOVER && !s->proving &&
+        !s->continue_sent && s->m.carrier) {
+        prove(s, switchover_proved); /* under the switchover-hold deadline */
+    }
 }
 
 /* All that COMMIT needs? */

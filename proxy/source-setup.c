@@ -116,6 +116,20 @@ static int check_guest(struct source *s, struct error *err)
     for (size_t i = 0; i < sizeof(movable) / sizeof(movable[0]); i++) {
         ok = ok || !strcmp(facts->status.text, movable[i]);
     }
+    /* Its disks were left inactive until it runs (late-block-activate), and
+     * QEMU before 10.0 ends with a failed assertion when it is to inactivate
+     * them again (block.c, bdrv_inactivate_recurse; seen with 7.2). Nothing
+     * tells that fix from outside, so the later multifd with postcopy (10.1)
+     * stands for it. */
+    const char *before = s->m.env->arrived_stopped(s->m.env->arg, &s->m);
+    if (!facts->status.running && before &&
+        !facts->probe.can[QMP_CAN_MULTIFD_POSTCOPY]) {
+        return error_set(err, ERR_GUEST_STATE,
+                         "guest %s arrived stopped (migration %s) and is "
+                         "stopped: QEMU %s would end if it was moved before it "
+                         "has run here; resume it for a moment first",
+                         vm, before, facts->version);
+    }
     if (!ok) {
         const char *why = why_not_here(facts->status.text);
         if (why) {

@@ -90,6 +90,12 @@ def test_paused_guest_arrives_paused(lab, mode):
     assert here["downtime"]["blackout_us"] is None
     assert destination.qmp.status() == "paused"
     assert not source.qmp.running()
+    # its disks are inactive until it runs: QEMU 7.2 would die of a second move
+    further = lab.qemu("c", incoming=True)
+    refused = Move(b, destination, further, "A", mode="precopy").wait_end()
+    assert refused["refused"] and refused["error"]["class"] == "guest-state"
+    assert "resume it for a moment" in refused["error"]["message"]
+    assert destination.alive and destination.qmp.status() == "paused"
     # it is the whole guest: it goes on when it is told to
     destination.qmp.command("cont")
     lab.guest.assert_only_on(destination, idle=[source])
