@@ -117,8 +117,8 @@ static int check_guest(struct source *s, struct error *err)
         ok = ok || !strcmp(facts->status.text, movable[i]);
     }
     /* Its disks were left inactive until it runs (late-block-activate), and
-     * QEMU before 10.0 ends with a failed assertion when it is to inactivate
-     * them again (block.c, bdrv_inactivate_recurse; seen with 7.2). Nothing
+     * QEMU before 10.0 ends with a failed assertion when it is to switch
+     * them off again (block.c, bdrv_inactivate_recurse; seen with 7.2). Nothing
      * tells that fix from outside, so the later multifd with postcopy (10.1)
      * stands for it. */
     const char *before = s->m.env->arrived_stopped(s->m.env->arg, &s->m);
