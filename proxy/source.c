@@ -290,6 +290,9 @@ void source_fail_softly(struct source *s, const struct error *err)
         s->has_soft = true;
         s->soft = *err;
         loop_timer_start(&s->grace, SOURCE_GRACE);
+    } else if (s->soft.code == ERR_QEMU_FAILED &&
+               err->code != ERR_QEMU_FAILED) {
+        s->soft = *err; /* what QEMU failed of */
     }
 }
 
