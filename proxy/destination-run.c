@@ -89,6 +89,9 @@ static void on_migration_event(struct destination *d,
     d->status = status;
     migration_log(&d->m, LOG_LEVEL_DEBUG, "destination QEMU: %s",
                   qmp_migrate_status_name(status));
+    if (d->m.state == MIGRATION_CANCELLING) {
+        return; /* late: the data path is gone already */
+    }
     if (status == QMP_MIGRATE_ACTIVE && d->m.state == MIGRATION_SETUP) {
         carrier_set_phase(d->m.carrier, MUX_PHASE_PRECOPY);
         migration_set_state(&d->m, MIGRATION_PRECOPY);
