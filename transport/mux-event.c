@@ -77,17 +77,22 @@ static bool is_true(const struct mux *mux, const struct mux_channel *ch,
     return mux_is_drained(ch);
 }
 
-/* Hard events: whether the user is to hear of it. Opened and gone again before
- * the user heard, or reset by the user itself: no. */
+/* Hard events: whether the user is to hear of it. A channel that is gone again
+ * before the user heard of it is not told as opened, nor is its end; but that
+ * the peer reset it is, since its reason may be all there is to say about why
+ * nothing comes. What the user itself has reset is over for it. */
 static bool is_wanted(const struct mux_channel *ch, const struct event *event)
 {
     if (event->type == MUX_EVENT_OPENED) {
         return ch->state == CHANNEL_OPEN && ch->epoch == event->epoch;
     }
+    if (ch->local_reset_epoch == event->epoch) {
+        return false;
+    }
     /* The user may have opened the next epoch already; it hears of the end of
      * the one before all the same. */
-    return ch->announced_epoch >= event->epoch &&
-           ch->local_reset_epoch != event->epoch;
+    return event->type == MUX_EVENT_RESET ||
+           ch->announced_epoch >= event->epoch;
 }
 
 /* Takes the first event out of the queue into ret_event; false if it is no

@@ -188,7 +188,9 @@ enum mux_event_type {
                          * in the opener's order across channels */
     MUX_EVENT_READABLE, /* something can be delivered (edge: was nothing) */
     MUX_EVENT_ENDED,    /* the peer's direction ended and all is delivered */
-    MUX_EVENT_RESET,    /* the peer reset the channel: code, text */
+    MUX_EVENT_RESET,    /* the peer reset the channel: code, text. Comes without
+                         * OPENED before it if the channel was gone before the
+                         * user asked */
     MUX_EVENT_ROOM,     /* mux_send_room() is no longer 0 */
     MUX_EVENT_DRAINED,  /* this end's direction: everything sent and, if it was
                          * ended, acknowledged as delivered. Comes each time

@@ -341,14 +341,14 @@ static void resets_that_cross_are_both_silent(void **state)
     muxpair_free(pair);
 }
 
-static void channel_reset_before_it_was_told_is_never_told(void **state)
+static void channel_reset_before_it_was_told_is_told_as_reset(void **state)
 {
     struct muxpair *pair = muxpair_new(NULL);
     muxpair_open(pair, PREEMPT, WIRE_CLASS_PREEMPT);
     mux_reset(muxpair_mux(pair, 0), PREEMPT, ERR_CANCELLED, "no");
     muxpair_open(pair, PREEMPT, WIRE_CLASS_PREEMPT);
     muxpair_run(pair);
-    assert_string_equal(pair->end[1].events, "OPENED 1/2");
+    assert_string_equal(pair->end[1].events, "RESET 1/1 no, OPENED 1/2");
     muxpair_free(pair);
 }
 
@@ -360,7 +360,8 @@ static void end_inside_a_record_with_urgent_frames_resets(void **state)
     muxpair_send_urgent(pair, "U", 0);
     mux_end(muxpair_mux(pair, 0), MAIN);
     muxpair_run(pair);
-    assert_string_equal(pair->end[1].events, "");
+    assert_non_null(strstr(pair->end[1].events, "RESET 0/1 "));
+    assert_null(strstr(pair->end[1].events, "OPENED"));
     assert_false(muxpair_stats(pair, 0, MAIN).open);
     muxpair_free(pair);
 }
@@ -515,7 +516,7 @@ int main(void)
         cmocka_unit_test(reset_drops_what_is_queued_and_held),
         cmocka_unit_test(frames_of_an_old_epoch_are_dropped_and_counted),
         cmocka_unit_test(resets_that_cross_are_both_silent),
-        cmocka_unit_test(channel_reset_before_it_was_told_is_never_told),
+        cmocka_unit_test(channel_reset_before_it_was_told_is_told_as_reset),
         cmocka_unit_test(end_inside_a_record_with_urgent_frames_resets),
         cmocka_unit_test(text_of_a_reset_is_cut),
         cmocka_unit_test(send_that_breaks_the_rules_is_refused),
