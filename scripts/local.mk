@@ -4,4 +4,5 @@ EXTRA_DIST += \
 	%D%/check \
 	%D%/demo \
 	%D%/deps \
-	%D%/pki
+	%D%/pki \
+	%D%/qemu10

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from lab import Lab
+from lab import VERSIONS, Lab, qemu_unwanted
 
 
 def pytest_configure(config):
@@ -24,11 +24,34 @@ def pytest_runtest_makereport(item, call):
         report.sections.append(("lab", lab.story()))
 
 
+def pytest_generate_tests(metafunc):
+    """A test with a lab runs with each QEMU, or as its marks say:
+
+    @pytest.mark.versions("7.2", "7.2-10.0", long=["10.0-7.2"])
+
+    where "7.2-10.0" has the source's side 7.2 and the destination's 10.0;
+    what is in long runs only when the long tests do.
+    """
+    if "lab" not in metafunc.fixturenames:
+        return
+    mark = metafunc.definition.get_closest_marker("versions")
+    names = mark.args if mark else VERSIONS
+    late = mark.kwargs.get("long", ()) if mark else ()
+    metafunc.parametrize("lab", [
+        *(pytest.param(name, id=f"qemu{name}") for name in names),
+        *(pytest.param(name, id=f"qemu{name}", marks=pytest.mark.long)
+          for name in late)], indirect=True)
+
+
 @pytest.fixture
-def lab():
+def lab(request):
     """A Lab of its own; daemons that a sanitizer complained about fail the
     test even if all else was well."""
-    with Lab() as bed:
+    versions = request.param.split("-")
+    for version in versions:
+        if qemu_unwanted(version):
+            pytest.skip(f"QEMU {version}: not wanted, MIGPROXY_QEMU10=none")
+    with Lab(versions=(versions[0], versions[-1])) as bed:
         yield bed
         for daemon in bed.daemons:
             daemon.assert_clean_log()

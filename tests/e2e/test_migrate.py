@@ -130,7 +130,7 @@ def test_there_and_back(lab):
     first.kill()
     feet = [Footprint(daemon.pid, [daemon.run_dir]) for daemon in (a, b)]
 
-    third = lab.qemu("a2", incoming=True)
+    third = lab.qemu("a2", incoming=True, version=lab.versions[0])
     back = Move(b, second, third, "A", mode="postcopy", preempt="on",
                 postcopy_after_seconds=0.1,
                 bandwidth_bytes_per_second=3 * SLOW)

@@ -5,7 +5,8 @@ What a test needs is named here; the modules say how it works.
 """
 from .disk import Disk
 from .guest import Guest, Report
-from .host import accelerator, build_dir, guest_files, source_dir
+from .host import (VERSIONS, accelerator, build_dir, guest_files, qemu_program,
+                   qemu_unwanted, source_dir)
 from .leaks import Footprint, children_of
 from .link import Link
 from .migproxy import CliResult, Daemon, free_port, make_pki
@@ -18,7 +19,8 @@ from .wait import Timeout, stretch, wait_for
 
 __all__ = [
     "CliResult", "Daemon", "Disk", "Footprint", "Guest", "Lab", "Link",
-    "Move", "Process", "Qemu", "Qmp", "QmpError", "Report", "Timeout", "accelerator",
-    "build_dir", "children_of", "free_port", "guest_files", "make_pki",
-    "source_dir", "stretch", "wait_for",
+    "Move", "Process", "Qemu", "Qmp", "QmpError", "Report", "Timeout",
+    "VERSIONS", "accelerator", "build_dir", "children_of", "free_port",
+    "guest_files", "make_pki", "qemu_program", "qemu_unwanted", "source_dir",
+    "stretch", "wait_for",
 ]

@@ -9,7 +9,11 @@ import threading
 
 SOURCE_DIR = pathlib.Path(__file__).resolve().parents[3]
 QEMU = os.environ.get("MIGPROXY_QEMU", "qemu-system-x86_64")
+# "7.2" is the host's own QEMU (Debian 12), whatever MIGPROXY_QEMU made of it;
+# "10.0" is that of scripts/qemu10, or the one that MIGPROXY_QEMU10 names
+VERSIONS = ("7.2", "10.0")
 GUEST_BUILD_S = 900
+QEMU10_FETCH_S = 900
 # a KVM guest is up in one second; one that is not up by now never will be
 KVM_PROBE_S = 15
 
@@ -32,6 +36,27 @@ def cache_dir():
     home = os.environ.get("HOME") or "/root"
     base = os.environ.get("XDG_CACHE_HOME") or f"{home}/.cache"
     return pathlib.Path(base) / "migproxy"
+
+
+def qemu_unwanted(version):
+    """Whether the user said that there is no such QEMU and that its tests are
+    to be skipped. Where nothing was said and it cannot be had, they fail."""
+    return version == "10.0" and os.environ.get("MIGPROXY_QEMU10") == "none"
+
+
+@functools.lru_cache(maxsize=None)
+def qemu_program(version):
+    """The QEMU of that version, fetched when missing."""
+    if version == "7.2":
+        return QEMU
+    assert version in VERSIONS, version
+    given = os.environ.get("MIGPROXY_QEMU10")
+    if given:
+        return given
+    done = subprocess.run([SOURCE_DIR / "scripts/qemu10"], check=True,
+                          stdout=subprocess.PIPE, text=True,
+                          timeout=QEMU10_FETCH_S)
+    return done.stdout.strip().splitlines()[-1]
 
 
 @functools.lru_cache(maxsize=None)

@@ -37,6 +37,10 @@ UUID = "7d6f2a52-4c0e-4c57-9d0e-6d6967707278"
 # says, so a machine that names one goes without: let postcopy begin in its
 # first pass, or pause its guest.
 TCG_EXTRA_KIB = 8
+# a machine and a CPU that QEMUs of different versions agree on ("max" and q35
+# are what each version makes of them)
+COMMON_MACHINE = "pc-q35-7.2"
+COMMON_CPU = "qemu64"
 CONSOLE = "console=ttyS0 quiet loglevel=4 panic=-1"
 
 
@@ -45,12 +49,15 @@ class Qemu(Process):
     (-name), the same on both ends.
 
     .qmp_path is the monitor for migproxy; .qmp is a client on a second one.
+    version is one of host.VERSIONS. launcher is put in front of the command.
     """
 
     def __init__(self, side, guest, directory, disk=None, name="vm",
                  uuid=UUID, incoming=False, paused=False, memory_mib=256,
-                 cpus=1, machine="q35", work=None, extra=()):
+                 cpus=1, machine="q35", cpu="max", work=None, extra=(),
+                 version="7.2", launcher=()):
         self.side = side
+        self.version = version
         self.guest = guest
         self.vm = name
         self.directory = pathlib.Path(directory)
@@ -74,10 +81,10 @@ class Qemu(Process):
         memory_kib = memory_mib * 1024
         if not kvm and "memory-backend" not in machine:
             memory_kib += TCG_EXTRA_KIB
-        argv = [host.QEMU, "-nodefaults", "-no-user-config",
+        argv = [*launcher, host.qemu_program(version), "-nodefaults", "-no-user-config",
                 "-display", "none", "-name", name, "-uuid", uuid,
                 "-machine", machine, "-accel", "kvm" if kvm else "tcg",
-                "-cpu", "host" if kvm else "max", "-smp", cpus,
+                "-cpu", "host" if kvm else cpu, "-smp", cpus,
                 "-m", f"{memory_kib}k", "-kernel", files / "vmlinuz",
                 "-initrd", files / "initramfs.cpio.gz", "-append", append,
                 "-no-reboot",

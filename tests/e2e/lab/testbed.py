@@ -8,7 +8,7 @@ from .disk import Disk
 from .guest import Guest
 from .link import Link
 from .migproxy import Daemon, make_pki
-from .qemu import Qemu
+from .qemu import COMMON_CPU, COMMON_MACHINE, Qemu
 
 
 STORY_BYTES = 12000
@@ -22,9 +22,14 @@ def _without_polling(log):
 
 class Lab:
     """with Lab() as lab: the directory, the guest and its disk, and whatever
-    is started through it; all processes end with it."""
+    is started through it; all processes end with it.
 
-    def __init__(self, prefix="mp-lab-"):
+    versions: of the source's and of the destination's QEMU. Where they differ,
+    the guest gets a machine and a CPU that both have.
+    """
+
+    def __init__(self, prefix="mp-lab-", versions=("7.2", "7.2")):
+        self.versions = versions
         # short, and not pytest's: a socket's path has room for 107 bytes
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
         self.guest = Guest()
@@ -53,8 +58,14 @@ class Lab:
     # QEMUs
 
     def qemu(self, side, **options):
-        """A QEMU on that side; options as Qemu()."""
+        """A QEMU on that side; options as Qemu(). Of the destination's
+        version if it waits for a guest, unless options say otherwise."""
         options.setdefault("disk", self.disk)
+        options.setdefault("version",
+                           self.versions[bool(options.get("incoming"))])
+        if self.versions[0] != self.versions[1]:
+            options.setdefault("machine", COMMON_MACHINE)
+            options.setdefault("cpu", COMMON_CPU)
         qemu = Qemu(side, self.guest, self.directory / f"qemu-{side}",
                     **options)
         self.qemus.append(qemu)
