@@ -7,6 +7,7 @@ libmpproxy_la_SOURCES += \
 	proxy/destination-private.h \
 	proxy/destination-run.c \
 	proxy/destination-setup.c \
+	proxy/destination-undo.c \
 	proxy/facts.c proxy/facts.h \
 	proxy/manager.c proxy/manager.h \
 	proxy/manager-api.c \

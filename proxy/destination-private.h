@@ -3,7 +3,8 @@
  *
  *   destination.c        life, failures, news, requests
  *   destination-setup.c  prepare, lanes, listen
- *   destination-run.c    following QEMU, commit, finish, abort */
+ *   destination-run.c    following QEMU, commit, finish
+ *   destination-undo.c   abort, and what it leads to */
 #ifndef PROXY_DESTINATION_PRIVATE_H
 #define PROXY_DESTINATION_PRIVATE_H
 
@@ -49,6 +50,9 @@ struct destination {
     mp_time resumed_at;
 
     enum qmp_migrate_status status;
+    mp_time qemu_heard_at; /* in precopy: its last answer */
+    bool asking_qemu;
+    bool finished; /* every byte was delivered */
     bool asking_loaded;
     bool cont_sent;
     bool path_dead;
@@ -57,7 +61,11 @@ struct destination {
     struct error soft;
     bool shutdown_seen; /* the guest itself ended its QEMU */
     bool undoing;
+    bool awaits_abort;    /* the source knows this end: it has the last word */
+    bool undone;          /* QEMU's part is over */
+    bool quit_sent;       /* to QEMU */
     bool ended_by_source; /* abort came */
+    bool attention;       /* ... and is for a person to see */
 };
 
 /* destination.c */
@@ -75,6 +83,8 @@ void destination_end(struct destination *d, enum migration_state state);
 /* Something changed: answers the await that is open. */
 void destination_news(struct destination *d);
 json_object *destination_news_to_json(struct destination *d);
+/* class, message and side of the failure. */
+json_object *destination_failure_to_json(struct destination *d);
 mp_time destination_qmp_timeout(const struct destination *d);
 /* Started, and whether the guest runs cannot be found out: for a person. */
 void destination_qemu_unknown(struct destination *d, const struct error *err);
@@ -90,16 +100,24 @@ extern const struct qmp_ops destination_qmp_ops;
 void destination_on_event(void *arg, const char *name, json_object *data,
                           int64_t timestamp_us, mp_time received);
 void destination_loaded_cb(void *arg);
+/* On each tick: in precopy whether QEMU answers at all; at the end of a
+ * postcopy whether it is over. */
+void destination_ask_qemu(struct destination *d);
 void destination_prove(struct destination *d, struct peer_request *request);
 void destination_commit(struct destination *d, struct peer_request *request);
 void destination_finish(struct destination *d, struct peer_request *request);
 /* The guest was started and has ended its QEMU itself: nothing is left to do.
  */
 void destination_guest_left(struct destination *d);
+void destination_resume_again(struct destination *d);
+
+/* destination-undo.c */
 void destination_abort(struct destination *d, struct peer_request *request);
 /* Before COMMIT: bound not to start; QEMU is ended if it holds a half-loaded or
  * surplus guest and quit says so. */
 void destination_undo(struct destination *d, bool quit);
-void destination_resume_again(struct destination *d);
+/* The undoing took too long: the source did not say what became of it, or QEMU
+ * does not answer. */
+void destination_undo_late(struct destination *d);
 
 #endif

@@ -131,6 +131,7 @@ static void carrier_broken(void *arg, const struct error *err)
 static void carrier_finished(void *arg)
 {
     struct destination *d = arg;
+    d->finished = true;
     migration_log(&d->m, LOG_LEVEL_DEBUG, "every byte is delivered");
 }
 

@@ -105,17 +105,32 @@ void migration_set_state(struct migration *m, enum migration_state state)
     }
 }
 
-void migration_note_failure(struct migration *m, const char *side,
-                            const struct error *err)
+static void note(struct migration *m, const char *side, const struct error *err,
+                 bool is_effect)
 {
-    migration_log(m, m->failure.is_set ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
-                  "%s%s (%s, on the %s)", m->failure.is_set ? "then: " : "",
-                  err->text, error_class(err->code), side);
-    if (!m->failure.is_set) {
+    bool is_later = m->failure.is_set && (is_effect || !m->failure.is_effect);
+
+    migration_log(m, is_later ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
+                  "%s%s (%s, on the %s)", is_later ? "then: " : "", err->text,
+                  error_class(err->code), side);
+    if (!is_later) {
         m->failure.is_set = true;
+        m->failure.is_effect = is_effect;
         m->failure.error = *err;
         snprintf(m->failure.side, sizeof(m->failure.side), "%s", side);
     }
+}
+
+void migration_note_failure(struct migration *m, const char *side,
+                            const struct error *err)
+{
+    note(m, side, err, false);
+}
+
+void migration_note_effect(struct migration *m, const char *side,
+                           const struct error *err)
+{
+    note(m, side, err, true);
 }
 
 void migration_advise(struct migration *m, const char *format, ...)

@@ -46,6 +46,7 @@ struct migration_env {
 
 struct migration_failure {
     bool is_set;
+    bool is_effect; /* of something that is not known here (yet) */
     struct error error;
     char side[16]; /* where the cause was seen: source or destination */
 };
@@ -126,6 +127,11 @@ void migration_save(struct migration *m);
 /* Remembers the first cause of a failure; later ones are only logged. */
 void migration_note_failure(struct migration *m, const char *side,
                             const struct error *err);
+
+/* The same for what may be an effect of a cause that the other end knows: a
+ * data path that broke, and what followed. A cause replaces it. */
+void migration_note_effect(struct migration *m, const char *side,
+                           const struct error *err);
 
 void migration_advise(struct migration *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

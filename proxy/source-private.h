@@ -49,7 +49,7 @@ struct source {
 
     /* the destination */
     bool taken_over;     /* from an earlier daemon's record */
-    bool prepared_there; /* "migration.prepare" was accepted */
+    bool prepared_there; /* "migration.prepare" was sent and not refused */
     uint8_t token[HELLO_TOKEN_BYTES];
     struct source_dial dials[2]; /* express, bulk */
     struct source_news news;
@@ -65,6 +65,7 @@ struct source {
     struct error soft;
     bool path_dead;     /* on_broken was called */
     bool polling;       /* query-migrate is under way */
+    mp_time heard_at;   /* the last answer or event */
     bool pausing;       /* we stop the guest ourselves */
     mp_time stopped_at; /* the last STOP; 0: running */
     bool seen_stopped;  /* in postcopy-active: query-status said so */
@@ -78,6 +79,7 @@ struct source {
     unsigned silent_polls; /* in a row, in postcopy */
     void (*proof_then)(struct source *s, const struct error *err);
     bool continue_sent;
+    bool continue_refused; /* QEMU stays in pre-switchover */
 
     /* commit */
     bool commit_sent;
@@ -88,9 +90,14 @@ struct source {
     bool cancel_sent; /* migrate_cancel */
     bool unsure;      /* QEMU does not say whether the guest runs */
     bool restoring;   /* the guest is as it was; the rest follows */
+    bool telling;     /* the destination */
+    bool copy_there;  /* all that is left of the guest is kept there */
     bool settled;     /* QEMU's own part is over */
     bool cont_sent;
     mp_time undo_began;
+    bool giving_up; /* telling the destination so, then attention */
+    bool doubting;  /* a failure whose meaning QEMU or the destination knows */
+    mp_time doubt_began;
 };
 
 /* source.c */
@@ -141,5 +148,10 @@ void source_on_news(struct source *s);
 /* source-undo.c */
 void source_undo(struct source *s);
 void source_undo_status(struct source *s);
+/* Tells the destination that no COMMIT comes, and why. attention: for a person
+ * to see, what is loaded in its QEMU stays as it is. */
+void source_tell_abort(struct source *s, bool attention, peer_cb cb);
+/* From the answer to it: the cause of what was only an effect here. */
+void source_take_cause(struct source *s, json_object *result);
 
 #endif

@@ -20,6 +20,11 @@ static void on_stop_status(void *arg, const struct qmp_run_status *status,
     if (err || status->running || s->m.state >= MIGRATION_COMMITTING) {
         return;
     }
+    if (!strcmp(status->text, "finish-migrate") &&
+        s->m.state == MIGRATION_PRECOPY) {
+        source_deadline(s, "the guest's stop",
+                        s->m.env->conf->switchover_timeout);
+    }
     if (strcmp(status->text, "finish-migrate") &&
         strcmp(status->text, "postmigrate") && !s->pausing) {
         migration_log(&s->m, LOG_LEVEL_INFO,
@@ -44,6 +49,9 @@ static void on_run_event(struct source *s, const char *name, mp_time received)
     } else if (!strcmp(name, "RESUME")) {
         s->stopped_at = 0;
         s->m.should_run = true;
+        if (s->m.state == MIGRATION_PRECOPY) {
+            source_deadline_stop(s);
+        }
         json_value_copy_text(s->m.run_state, sizeof(s->m.run_state), "running");
     }
 }
@@ -111,15 +119,28 @@ static void prove(struct source *s,
 
 /* The switch to postcopy -------------------------------------------------- */
 
+static void on_start_postcopy(void *arg, const struct error *err);
+
+static void start_postcopy(struct source *s)
+{
+    qmp_migrate_start_postcopy(s->monitor.qmp, source_qmp_timeout(s),
+                               on_start_postcopy, s);
+}
+
 static void on_start_postcopy(void *arg, const struct error *err)
 {
     struct source *s = arg;
     struct error why;
 
-    if (err && err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT) {
+    if (!err || err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (err->code != ERR_TIMEOUT) {
         why = *err;
         error_wrap(&why, "source QEMU");
         source_fail(s, MIGRATION_SOURCE, &why);
+    } else if (s->m.state == MIGRATION_PRECOPY) {
+        start_postcopy(s); /* QEMU takes it twice */
     }
 }
 
@@ -136,11 +157,27 @@ static void switch_proved(struct source *s, const struct error *err)
     s->m.postcopy = true;
     migration_save(&s->m);
     migration_log(&s->m, LOG_LEVEL_INFO, "switching to postcopy");
-    qmp_migrate_start_postcopy(s->monitor.qmp, source_qmp_timeout(s),
-                               on_start_postcopy, s);
+    start_postcopy(s);
 }
 
 /* Precopy ------------------------------------------------------------------ */
+
+static void on_pause(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+    struct error why;
+
+    if (!err || err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (err->code == ERR_TIMEOUT) {
+        s->pausing = false; /* the next decision is the same */
+        return;
+    }
+    why = *err;
+    error_wrap(&why, "source QEMU");
+    source_fail(s, MIGRATION_SOURCE, &why);
+}
 
 static void decide(struct source *s)
 {
@@ -179,8 +216,8 @@ static void decide(struct source *s)
                           "precopy did not end in time: the guest is paused so "
                           "that it can");
             s->pausing = true;
-            qmp_migrate_stop(s->monitor.qmp, source_qmp_timeout(s),
-                             on_start_postcopy, s);
+            qmp_migrate_stop(s->monitor.qmp, source_qmp_timeout(s), on_pause,
+                             s);
         }
         break;
     case POLICY_ABORT:
@@ -202,6 +239,7 @@ static void on_info(void *arg, const struct qmp_migrate_info *info,
     if (err || migration_state_is_end(s->m.state)) {
         return;
     }
+    s->heard_at = loop_now(s->m.env->control);
     s->m.info = *info;
     if (info->ram_postcopy_requests > s->m.page_requests) {
         s->m.page_requests = info->ram_postcopy_requests;
@@ -257,6 +295,26 @@ static void check_postcopy_path(struct source *s)
     }
 }
 
+/* A QEMU that answers nothing is given hold-time in precopy, in which nothing
+ * else would end the wait. */
+static void check_silent(struct source *s)
+{
+    mp_time silent = loop_now(s->m.env->control) - s->heard_at;
+    mp_time hold = s->m.env->conf->hold_time;
+
+    if (s->m.state != MIGRATION_PRECOPY || !s->polling) {
+        return;
+    }
+    if (silent > hold) {
+        source_failf(s, MIGRATION_SOURCE, ERR_TIMEOUT,
+                     "source QEMU answered nothing for %d s ([migration] "
+                     "hold-time)",
+                     (int)(hold / MP_SECOND));
+    } else {
+        decide(s); /* --timeout does not wait for QEMU's numbers */
+    }
+}
+
 /* A dead path in precopy is given hold-time. */
 static void check_lost(struct source *s)
 {
@@ -283,6 +341,8 @@ void source_poll_cb(void *arg)
     if (s->monitor.qmp && !s->polling) {
         s->polling = true;
         qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info, s);
+    } else {
+        check_silent(s);
     }
     check_switchover_hold(s);
     check_postcopy_path(s);
@@ -302,6 +362,7 @@ static void on_continue(void *arg, const struct error *err)
     if (err && err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT) {
         why = *err;
         error_wrap(&why, "source QEMU");
+        s->continue_refused = err->code == ERR_QMP;
         source_fail(s, MIGRATION_SOURCE, &why);
     }
 }
@@ -496,6 +557,7 @@ void source_on_event(void *arg, const char *name, json_object *data,
     if (migration_state_is_end(s->m.state)) {
         return;
     }
+    s->heard_at = received;
     if (qmp_migrate_status_of_event(name, data, &status)) {
         migration_log(&s->m, LOG_LEVEL_DEBUG, "source QEMU: %s",
                       qmp_migrate_status_name(status));
@@ -554,6 +616,9 @@ static void on_await(void *arg, json_object *result, const struct error *err)
         json_value_text(failure, "message", &text);
         error_set(&why, error_code_of_class(class), "%s", text);
         source_fail(s, MIGRATION_DESTINATION, &why);
+        if (s->m.state == MIGRATION_POSTCOPY) {
+            source_attention(s); /* no page is missing here, but there */
+        }
         return;
     }
     source_on_news(s);
@@ -589,9 +654,12 @@ void source_retry_cb(void *arg)
 /* All that COMMIT needs? */
 void source_check_commit(struct source *s)
 {
-    bool source_done = s->m.postcopy ? s->seen_stopped : s->source_completed;
+    /* one that is completed is stopped too */
+    bool source_done =
+        s->source_completed || (s->m.postcopy && s->seen_stopped);
 
-    if (s->m.state == MIGRATION_SWITCHOVER && source_done && s->news.prepared) {
+    if (s->m.state == MIGRATION_SWITCHOVER && source_done && s->news.prepared &&
+        !s->giving_up && !s->doubting) {
         source_commit(s);
     }
 }

@@ -34,6 +34,10 @@ static void deadline_cb(void *arg)
     struct error err = ERROR_INIT;
     char limit[32];
 
+    if (s->doubting) {
+        source_attention(s);
+        return;
+    }
     if (s->m.state == MIGRATION_POSTCOPY) {
         source_commit_complete(s); /* see source_on_news() */
         return;
@@ -186,11 +190,23 @@ void source_end(struct source *s, enum migration_state state)
     migration_drop_carrier(&s->m, s->m.failure.is_set ? s->m.failure.error.text
                                                       : NULL);
     monitor_close(&s->monitor);
+    if (state == MIGRATION_COMPLETED) {
+        s->m.failure.is_set = false; /* what was said before it went well */
+    }
     migration_set_state(&s->m, state);
     s->m.env->on_end(s->m.env->arg, &s->m);
 }
 
-/* The guest may be on either side, or nowhere whole: touch nothing more. */
+static void on_given_up(void *arg, json_object *result, const struct error *err)
+{
+    if (!err) {
+        source_take_cause(arg, result);
+    }
+    source_end(arg, MIGRATION_ATTENTION);
+}
+
+/* The guest may be on either side, or nowhere whole: touch nothing more. Where
+ * no COMMIT was given the destination hears that none comes. */
 void source_attention(struct source *s)
 {
     s->m.guest_is_on = s->m.started ? MIGRATION_DESTINATION : "unknown";
@@ -225,30 +241,87 @@ void source_attention(struct source *s)
                 "source with cont");
         }
     }
-    source_end(s, MIGRATION_ATTENTION);
+    if (!s->giving_up && !s->m.committed && s->prepared_there) {
+        s->giving_up = true;
+        source_deadline_stop(s);
+        source_tell_abort(s, true, on_given_up);
+    } else {
+        source_end(s, MIGRATION_ATTENTION);
+    }
+}
+
+/* A postcopy that QEMU itself gave up before it was one, or did not begin:
+ * without COMMIT the destination never runs, and the source's memory is whole.
+ */
+static bool qemu_took_back(const struct source *s)
+{
+    return s->m.state == MIGRATION_SWITCHOVER && !s->m.committed &&
+           (s->status == QMP_MIGRATE_FAILED ||
+            s->status == QMP_MIGRATE_CANCELLED ||
+            (s->continue_refused && s->status == QMP_MIGRATE_PRE_SWITCHOVER));
+}
+
+static void ask_qemu(struct source *s);
+
+/* Did QEMU take the guest back, or has the package left? It may need a moment
+ * itself to find out. */
+static void on_doubt(void *arg, const struct qmp_migrate_info *info,
+                     const struct error *err)
+{
+    struct source *s = arg;
+    mp_time now = loop_now(s->m.env->control);
+
+    if ((err && err->code == ERR_CANCELLED) ||
+        s->m.state != MIGRATION_SWITCHOVER || s->giving_up) {
+        return;
+    }
+    if (!err) {
+        s->status = info->status;
+    }
+    if (qemu_took_back(s)) {
+        s->doubting = false;
+        source_undo(s);
+    } else if (!err && !qmp_migrate_status_is_postcopy(s->status) &&
+               now - s->doubt_began < s->m.env->conf->switchover_hold) {
+        ask_qemu(s);
+    } else {
+        source_attention(s);
+    }
+}
+
+static void ask_qemu(struct source *s)
+{
+    qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_doubt, s);
 }
 
 /* After the point of no return nothing can be undone; what still can happen is
- * that the destination ends well by itself. */
+ * that it was not passed, or that the destination ends well by itself. */
 static void fail_late(struct source *s)
 {
     if (s->m.state == MIGRATION_COMMITTING ||
         s->m.state == MIGRATION_COMPLETING) {
         return; /* these ask the destination until their own deadline */
     }
-    if (s->m.state == MIGRATION_POSTCOPY && s->source_completed) {
-        return; /* every page has left and was taken */
+    if (s->doubting && s->m.state == MIGRATION_SWITCHOVER && !s->monitor.qmp) {
+        source_attention(s); /* QEMU was asked, and is gone */
+        return;
     }
-    source_attention(s);
-}
-
-/* A postcopy that QEMU itself gave up before it was one: without COMMIT the
- * destination never runs, and the source's memory is whole. */
-static bool qemu_took_back(const struct source *s)
-{
-    return s->m.state == MIGRATION_SWITCHOVER && !s->m.committed &&
-           (s->status == QMP_MIGRATE_FAILED ||
-            s->status == QMP_MIGRATE_CANCELLED);
+    if (s->doubting ||
+        (s->m.state == MIGRATION_POSTCOPY && s->source_completed)) {
+        return; /* an answer comes; every page has left and was taken */
+    }
+    s->doubting = true;
+    s->doubt_began = loop_now(s->m.env->control);
+    if (s->m.state == MIGRATION_POSTCOPY) {
+        source_deadline(s, "the destination's end of postcopy",
+                        s->m.env->conf->switchover_hold);
+        source_on_news(s);
+    } else if (s->monitor.qmp) {
+        source_deadline_stop(s);
+        ask_qemu(s);
+    } else {
+        source_attention(s);
+    }
 }
 
 void source_fail(struct source *s, const char *side, const struct error *err)
@@ -256,9 +329,17 @@ void source_fail(struct source *s, const char *side, const struct error *err)
     if (migration_state_is_end(s->m.state)) {
         return;
     }
+    if (s->giving_up) {
+        return;
+    }
+    s->m.refused = s->m.refused || s->m.state == MIGRATION_PREPARING;
     /* what was ordered is not a failure */
     if (!(s->m.cancelled && s->m.state == MIGRATION_CANCELLING)) {
-        migration_note_failure(&s->m, side, err);
+        if (s->path_dead && !strcmp(side, MIGRATION_SOURCE)) {
+            migration_note_effect(&s->m, side, err);
+        } else {
+            migration_note_failure(&s->m, side, err);
+        }
     }
     if (s->m.state == MIGRATION_CANCELLING) {
         return; /* being undone already; its own steps see what is gone */
@@ -348,7 +429,7 @@ int source_postcopy(struct source *s, struct error *err)
 
 void source_peer_restarted(struct source *s)
 {
-    if (s->m.state < MIGRATION_COMMITTING && s->prepared_there) {
+    if (s->m.state > MIGRATION_PREPARING && s->m.state < MIGRATION_COMMITTING) {
         source_failf(s, MIGRATION_DESTINATION, ERR_DAEMON_RESTARTED,
                      "the daemon of peer %s was restarted and has lost the "
                      "migration",
