@@ -27,6 +27,7 @@ libmpproxy_la_SOURCES += \
 	proxy/source-run.c \
 	proxy/source-setup.c \
 	proxy/source-undo.c \
+	proxy/source-watch.c \
 	proxy/store.c proxy/store.h \
 	$(NULL)
 libmpproxy_la_LIBADD += libmpconf.la libmpqmp.la $(EVHTTP_LIBS) $(JSON_LIBS)

@@ -50,7 +50,8 @@ struct destination {
     mp_time resumed_at;
 
     enum qmp_migrate_status status;
-    mp_time qemu_heard_at; /* in precopy: its last answer */
+    mp_time qemu_heard_at; /* its last answer or, in postcopy, byte */
+    unsigned mute_ticks;   /* of QEMU, in a row */
     bool asking_qemu;
     bool finished; /* every byte was delivered */
     bool asking_loaded;
@@ -65,7 +66,14 @@ struct destination {
     bool undone;          /* QEMU's part is over */
     bool quit_sent;       /* to QEMU */
     bool ended_by_source; /* abort came */
-    bool attention;       /* ... and is for a person to see */
+    struct peer_request *abort; /* its answer is not known yet */
+    bool attention;             /* ... and is for a person to see */
+    bool own_cause;             /* ... but the cause is ours */
+    bool may_quit;              /* QEMU, if nothing speaks against it */
+    bool must_look;             /* into QEMU, before that */
+    mp_time look_until;         /* 0: not begun */
+    bool kept;                  /* a copy of the guest, in QEMU */
+    bool restoring;
 };
 
 /* destination.c */
@@ -100,8 +108,8 @@ extern const struct qmp_ops destination_qmp_ops;
 void destination_on_event(void *arg, const char *name, json_object *data,
                           int64_t timestamp_us, mp_time received);
 void destination_loaded_cb(void *arg);
-/* On each tick: in precopy whether QEMU answers at all; at the end of a
- * postcopy whether it is over. */
+/* On each tick: up to precopy whether QEMU answers at all; in a postcopy in
+ * which nothing moves whether it is over, or does not answer either. */
 void destination_ask_qemu(struct destination *d);
 void destination_prove(struct destination *d, struct peer_request *request);
 void destination_commit(struct destination *d, struct peer_request *request);
@@ -114,8 +122,10 @@ void destination_resume_again(struct destination *d);
 /* destination-undo.c */
 void destination_abort(struct destination *d, struct peer_request *request);
 /* Before COMMIT: bound not to start; QEMU is ended if it holds a half-loaded or
- * surplus guest and quit says so. */
-void destination_undo(struct destination *d, bool quit);
+ * surplus guest and may_quit says so, now or before. */
+void destination_undo(struct destination *d, bool may_quit);
+/* On the "loaded" timer while undoing: what does QEMU hold? */
+void destination_look(struct destination *d);
 /* The undoing took too long: the source did not say what became of it, or QEMU
  * does not answer. */
 void destination_undo_late(struct destination *d);

@@ -47,6 +47,10 @@ void destination_loaded_cb(void *arg)
 {
     struct destination *d = arg;
 
+    if (d->m.state == MIGRATION_CANCELLING) {
+        destination_look(d);
+        return;
+    }
     if (d->monitor.qmp && !d->asking_loaded && !d->prepared &&
         d->m.state == MIGRATION_SWITCHOVER) {
         d->asking_loaded = true;
@@ -137,22 +141,36 @@ static void on_tick_info(void *arg, const struct qmp_migrate_info *info,
 
 void destination_ask_qemu(struct destination *d)
 {
+    struct carrier_stats stats;
     mp_time now = loop_now(d->m.env->control);
     mp_time hold = d->m.env->conf->hold_time;
-    bool is_precopy = d->m.state == MIGRATION_PRECOPY;
-    bool is_ending =
-        d->m.state == MIGRATION_POSTCOPY && d->finished && !d->completed;
+    bool is_precopy =
+        d->m.state == MIGRATION_SETUP || d->m.state == MIGRATION_PRECOPY;
+    bool is_postcopy = d->m.state == MIGRATION_POSTCOPY && !d->completed;
 
-    if (!is_precopy) {
+    if (!is_precopy && !is_postcopy) {
         d->qemu_heard_at = now;
-    } else if (now - d->qemu_heard_at > hold) {
-        destination_failf(d, ERR_TIMEOUT,
-                          "destination QEMU answered nothing for %d s "
-                          "([migration] hold-time)",
-                          (int)(hold / MP_SECOND));
         return;
     }
-    if ((is_precopy || is_ending) && d->monitor.qmp && !d->asking_qemu) {
+    if (is_postcopy && d->m.carrier) {
+        carrier_get_stats(d->m.carrier, &stats);
+        if (migration_has_moved(&d->m, &stats)) {
+            d->qemu_heard_at = now;
+        }
+    }
+    mp_time silent = now - d->qemu_heard_at;
+    /* several times in a row: this daemon may itself have stood still */
+    d->mute_ticks = silent > hold ? d->mute_ticks + 1 : 0;
+    if (d->mute_ticks > MIGRATION_SILENT_POLLS) {
+        destination_failf(d, ERR_TIMEOUT,
+                          "destination QEMU answered nothing%s for %d s "
+                          "([migration] hold-time)",
+                          is_postcopy ? " and took nothing" : "",
+                          (int)(silent / MP_SECOND));
+        return;
+    }
+    bool shall_ask = is_precopy || d->finished || silent > hold / 2;
+    if (shall_ask && d->monitor.qmp && !d->asking_qemu) {
         d->asking_qemu = true;
         qmp_migrate_query(d->monitor.qmp, destination_qmp_timeout(d),
                           on_tick_info, d);

@@ -26,15 +26,20 @@ struct migration *destination_migration(struct destination *destination)
 static void deadline_cb(void *arg)
 {
     struct destination *d = arg;
+    struct error err = ERROR_INIT;
     char limit[32];
 
     if (d->m.state == MIGRATION_CANCELLING) {
         destination_undo_late(d);
         return;
     }
-    destination_failf(
-        d, ERR_TIMEOUT, "%s was not over within %s", d->deadline_name,
-        parse_format_duration(d->deadline_limit, limit, sizeof(limit)));
+    error_set(&err, ERR_TIMEOUT, "%s was not over within %s", d->deadline_name,
+              parse_format_duration(d->deadline_limit, limit, sizeof(limit)));
+    if (d->m.state == MIGRATION_COMMITTING) {
+        destination_qemu_unknown(d, &err); /* its cont was not answered */
+    } else {
+        destination_fail(d, &err);
+    }
 }
 
 void destination_deadline(struct destination *d, const char *name,
@@ -267,6 +272,7 @@ static void refuse_all(struct destination *d)
     }
     destination_refuse(d, &d->commit);
     destination_refuse(d, &d->finish);
+    destination_refuse(d, &d->abort);
 }
 
 void destination_free(struct destination *d)
@@ -396,7 +402,7 @@ void destination_fail(struct destination *d, const struct error *err)
         destination_undo(d, false);
         return;
     }
-    if (d->m.postcopy && !d->completed) {
+    if (d->m.state == MIGRATION_POSTCOPY && !d->completed) {
         migration_advise(
             &d->m,
             "the guest runs here and not all of its memory has arrived: do "
@@ -404,10 +410,9 @@ void destination_fail(struct destination *d, const struct error *err)
             "postcopy-paused (query-migrate), recover with migrate-recover "
             "here and migrate with resume=true on the source");
         destination_end(d, MIGRATION_ATTENTION);
-    } else if (d->m.state == MIGRATION_COMMITTING) {
-        destination_qemu_unknown(d, err);
     }
-    /* else: the guest is whole here; finish or the tick ends it */
+    /* else: cont is answered first, see now_runs(); or the guest is whole here
+     * and finish or the tick ends it */
 }
 
 static void grace_cb(void *arg)

@@ -190,14 +190,12 @@ static void on_request(void *arg, struct peer_request *request)
         return;
     }
     m = manager_find_active(manager, id, false, peer);
-    if (m && migration_state_is_end(m->state)) { /* about to be one of these */
-        struct ended just = {.record = migration_to_record(m)};
-        json_value_copy_text(just.id, sizeof(just.id), id);
-        answer_from_record(manager, &just, request);
-        json_object_put(just.record);
-        return;
+    if (m && migration_state_is_end(m->state)) { /* not yet freed */
+        ended = manager_keep_record(manager, m);
+        m = NULL; /* ended NULL: out of memory, as if it were not known */
+    } else {
+        ended = m ? NULL : manager_find_ended(manager, id, false);
     }
-    ended = m ? NULL : manager_find_ended(manager, id, false);
     if (m) {
         destination_on_request(manager_destination(m), request);
     } else if (ended && json_object_object_get(ended->record, "peer") &&

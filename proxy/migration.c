@@ -142,6 +142,19 @@ void migration_advise(struct migration *m, const char *format, ...)
     migration_log(m, LOG_LEVEL_WARNING, "advice: %s", m->advice);
 }
 
+bool migration_has_moved(struct migration *m, const struct carrier_stats *stats)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < stats->channel_count; i++) {
+        bytes += stats->channel[i].forward_bytes;
+        bytes += stats->channel[i].reverse_bytes;
+    }
+    bool has_moved = bytes != m->moved_bytes;
+    m->moved_bytes = bytes;
+    return has_moved;
+}
+
 void migration_drop_carrier(struct migration *m, const char *why)
 {
     if (m->carrier) {

@@ -53,6 +53,7 @@ struct migration_failure {
 
 struct migration {
     struct list node; /* the manager's */
+    bool is_kept;     /* the manager's: its last record is shown */
     const struct migration_env *env;
     bool is_source;
     struct api_migrate request; /* what was asked; id, vm and peer above all */
@@ -90,6 +91,7 @@ struct migration {
 
     struct carrier *carrier;          /* NULL: none (yet, or any more) */
     struct carrier_stats final_stats; /* from when there was one */
+    uint64_t moved_bytes;             /* see migration_has_moved() */
 
     /* what a successor needs */
     char qmp_path[PATH_SOCKET_MAX + 1];
@@ -148,6 +150,10 @@ bool migration_is_same_qemu(struct migration *m, struct qmp *qmp);
 /* "source" or "destination": whose QEMU an error of the data path names (both
  * ends see the same text), else fallback. */
 const char *migration_side_of(const struct error *err, const char *fallback);
+
+/* Whether anything has come from or gone to QEMU since the last call. */
+bool migration_has_moved(struct migration *m,
+                         const struct carrier_stats *stats);
 
 /* The data path is over: keeps its last numbers and frees it. */
 void migration_drop_carrier(struct migration *m, const char *why);

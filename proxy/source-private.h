@@ -4,6 +4,7 @@
  *   source.c         life, deadlines, who failed; entry points
  *   source-setup.c   preparing, connecting, setup
  *   source-run.c     following QEMU: precopy, the switch, pre-switchover
+ *   source-watch.c   the poll, and who is silent for too long
  *   source-commit.c  COMMIT and everything after it
  *   source-undo.c    everything back to where it was */
 #ifndef PROXY_SOURCE_PRIVATE_H
@@ -76,7 +77,8 @@ struct source {
     int proof_parts;     /* that are still out */
     mp_time proof_first; /* when the first part was answered */
     struct loop_timer proof_timer;
-    unsigned silent_polls; /* in a row, in postcopy */
+    unsigned silent_polls; /* of the path, in a row, in postcopy */
+    unsigned mute_polls;   /* of QEMU, in a row */
     void (*proof_then)(struct source *s, const struct error *err);
     bool continue_sent;
     bool continue_refused; /* QEMU stays in pre-switchover */
@@ -91,6 +93,7 @@ struct source {
     bool unsure;      /* QEMU does not say whether the guest runs */
     bool restoring;   /* the guest is as it was; the rest follows */
     bool telling;     /* the destination */
+    bool lost_here;   /* ... that the guest may be gone with this QEMU */
     bool copy_there;  /* all that is left of the guest is kept there */
     bool settled;     /* QEMU's own part is over */
     bool cont_sent;
@@ -104,12 +107,16 @@ struct source {
 void source_deadline(struct source *s, const char *name, mp_time limit);
 void source_drop_calls(struct source *s);
 void source_deadline_stop(struct source *s);
+/* Asks QEMU what a failure past the point of no return means. */
+void source_ask_doubt(struct source *s);
 /* Something went wrong: notes the cause and does what the state allows. */
 void source_fail(struct source *s, const char *side, const struct error *err);
 /* As source_fail(), for what may only be the echo of a cause at the other end
  * (a closed socket, QEMU's "failed"): that end's own word is waited for a
  * moment, so that both tell the same story. */
 void source_fail_softly(struct source *s, const struct error *err);
+/* The other end's word will not come. */
+void source_no_word(struct source *s);
 void source_grace_cb(void *arg);
 void source_failf(struct source *s, const char *side, enum error_code code,
                   const char *format, ...)
@@ -127,7 +134,10 @@ extern const struct qmp_ops source_qmp_ops;
 void source_on_event(void *arg, const char *name, json_object *data,
                      int64_t timestamp_us, mp_time received);
 void source_await(struct source *s);
-void source_poll_cb(void *arg);
+void source_on_info(void *arg, const struct qmp_migrate_info *info,
+                    const struct error *err);
+/* What the policy says to what was seen last, done. */
+void source_decide(struct source *s);
 void source_retry_cb(void *arg);
 void source_proof_late(void *arg);
 void source_on_path(void *arg, uint64_t seq, mp_time rtt);
@@ -144,6 +154,9 @@ void source_commit_complete(struct source *s);
 /* Goes on with a committed migration that was taken over. */
 void source_commit_take_over(struct source *s);
 void source_on_news(struct source *s);
+
+/* source-watch.c */
+void source_poll_cb(void *arg);
 
 /* source-undo.c */
 void source_undo(struct source *s);

@@ -179,7 +179,7 @@ static void on_pause(void *arg, const struct error *err)
     source_fail(s, MIGRATION_SOURCE, &why);
 }
 
-static void decide(struct source *s)
+void source_decide(struct source *s)
 {
     struct policy_input *in = &s->m.policy;
     const struct api_migrate *request = &s->m.request;
@@ -230,7 +230,7 @@ static void decide(struct source *s)
 
 static void on_status(struct source *s, enum qmp_migrate_status status);
 
-static void on_info(void *arg, const struct qmp_migrate_info *info,
+void source_on_info(void *arg, const struct qmp_migrate_info *info,
                     const struct error *err)
 {
     struct source *s = arg;
@@ -246,108 +246,7 @@ static void on_info(void *arg, const struct qmp_migrate_info *info,
     }
     on_status(s, info->status);
     if (!migration_state_is_end(s->m.state) && s->m.active_at) {
-        decide(s);
-    }
-}
-
-/* No sign of life from the path between STOP and COMMIT: a precopy goes back to
- * the source, which is safe since COMMIT was not given. */
-static void check_switchover_hold(struct source *s)
-{
-    struct carrier_stats stats;
-    mp_time hold = s->m.env->conf->switchover_hold;
-
-    if (s->m.state != MIGRATION_SWITCHOVER || !s->m.carrier || s->m.postcopy) {
-        return;
-    }
-    carrier_get_stats(s->m.carrier, &stats);
-    mp_time now = loop_now(s->m.env->control);
-    if (stats.last_heard && now - stats.last_heard > hold) {
-        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
-                     "peer %s was silent for %d ms during the switchover "
-                     "([migration] switchover-hold)",
-                     s->m.request.peer,
-                     (int)((now - stats.last_heard) / MP_MS));
-    }
-}
-
-/* In postcopy a path that is silent for hold-time is given up, even if TCP
- * thinks it well: the guest waits for pages. Seen several times in a row, since
- * this daemon may itself have stood still. */
-static void check_postcopy_path(struct source *s)
-{
-    struct carrier_stats stats;
-    mp_time hold = s->m.env->conf->hold_time;
-
-    if (s->m.state != MIGRATION_POSTCOPY || !s->m.carrier ||
-        s->source_completed) {
-        return;
-    }
-    carrier_get_stats(s->m.carrier, &stats);
-    mp_time silent = loop_now(s->m.env->control) - stats.last_heard;
-    if (!stats.last_heard || silent <= hold) {
-        s->silent_polls = 0;
-    } else if (++s->silent_polls > MIGRATION_SILENT_POLLS) {
-        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
-                     "peer %s was silent for %d s in postcopy ([migration] "
-                     "hold-time)",
-                     s->m.request.peer, (int)(silent / MP_SECOND));
-    }
-}
-
-/* A QEMU that answers nothing is given hold-time in precopy, in which nothing
- * else would end the wait. */
-static void check_silent(struct source *s)
-{
-    mp_time silent = loop_now(s->m.env->control) - s->heard_at;
-    mp_time hold = s->m.env->conf->hold_time;
-
-    if (s->m.state != MIGRATION_PRECOPY || !s->polling) {
-        return;
-    }
-    if (silent > hold) {
-        source_failf(s, MIGRATION_SOURCE, ERR_TIMEOUT,
-                     "source QEMU answered nothing for %d s ([migration] "
-                     "hold-time)",
-                     (int)(hold / MP_SECOND));
-    } else {
-        decide(s); /* --timeout does not wait for QEMU's numbers */
-    }
-}
-
-/* A dead path in precopy is given hold-time. */
-static void check_lost(struct source *s)
-{
-    mp_time hold = s->m.env->conf->hold_time;
-    mp_time now = loop_now(s->m.env->control);
-
-    if (s->lost_since && now - s->lost_since > hold &&
-        s->m.state <= MIGRATION_PRECOPY) {
-        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
-                     "peer %s did not answer for %d s ([migration] hold-time)",
-                     s->m.request.peer, (int)(hold / MP_SECOND));
-    }
-}
-
-void source_poll_cb(void *arg)
-{
-    struct source *s = arg;
-
-    loop_timer_start(&s->poll, SOURCE_POLL);
-    if (s->m.state == MIGRATION_CANCELLING) {
-        source_undo_status(s);
-        return;
-    }
-    if (s->monitor.qmp && !s->polling) {
-        s->polling = true;
-        qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info, s);
-    } else {
-        check_silent(s);
-    }
-    check_switchover_hold(s);
-    check_postcopy_path(s);
-    if (!migration_state_is_end(s->m.state)) {
-        check_lost(s);
+        source_decide(s);
     }
 }
 
@@ -562,16 +461,16 @@ void source_on_event(void *arg, const char *name, json_object *data,
         migration_log(&s->m, LOG_LEVEL_DEBUG, "source QEMU: %s",
                       qmp_migrate_status_name(status));
         if (is_failure(status) && s->m.state != MIGRATION_CANCELLING) {
-            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info,
-                              s);
+            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s),
+                              source_on_info, s);
         } else {
             on_status(s, status);
         }
     } else if (!strcmp(name, "MIGRATION_PASS")) {
         if (!s->polling && s->m.state == MIGRATION_PRECOPY) {
             s->polling = true;
-            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info,
-                              s);
+            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s),
+                              source_on_info, s);
         }
     } else {
         on_run_event(s, name, received);
@@ -597,7 +496,7 @@ static void on_await(void *arg, json_object *result, const struct error *err)
             s->lost_since = loop_now(s->m.env->control);
         }
         loop_timer_start(&s->retry, SOURCE_RETRY);
-        source_grace_cb(s); /* no word will come */
+        source_no_word(s);
         return;
     }
     s->lost_since = 0;
@@ -644,6 +543,10 @@ void source_retry_cb(void *arg)
     struct source *s = arg;
 
     source_await(s);
+    if (s->doubting && s->m.state == MIGRATION_SWITCHOVER && !s->giving_up) {
+        source_ask_doubt(s);
+        return;
+    }
     source_commit_again(s);
     if (s->m.state == MIGRATION_PRE_SWITCHOVER && !s->proving &&
         !s->continue_sent && s->m.carrier) {

@@ -45,7 +45,7 @@ static bool is_qemu_lost(const struct source *s)
 
 static void undo_end(struct source *s)
 {
-    if (is_qemu_lost(s)) {
+    if (s->lost_here) {
         guest_lost(s);
         return;
     }
@@ -97,9 +97,10 @@ static void tell_destination(struct source *s)
         return;
     }
     s->telling = true;
+    s->lost_here = is_qemu_lost(s); /* what comes later is another story */
     loop_timer_stop(&s->poll);
     if (s->prepared_there) {
-        source_tell_abort(s, is_qemu_lost(s), on_aborted);
+        source_tell_abort(s, s->lost_here, on_aborted);
     } else {
         undo_end(s);
     }

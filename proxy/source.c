@@ -34,12 +34,13 @@ static void deadline_cb(void *arg)
     struct error err = ERROR_INIT;
     char limit[32];
 
-    if (s->doubting) {
-        source_attention(s);
+    if (s->m.state == MIGRATION_POSTCOPY &&
+        (s->source_completed || s->news.completed)) {
+        source_commit_complete(s); /* see source_on_news() */
         return;
     }
-    if (s->m.state == MIGRATION_POSTCOPY) {
-        source_commit_complete(s); /* see source_on_news() */
+    if (s->doubting) {
+        source_attention(s);
         return;
     }
     error_set(&err, ERR_TIMEOUT, "%s was not over within %s", s->deadline_name,
@@ -250,18 +251,26 @@ void source_attention(struct source *s)
     }
 }
 
-/* A postcopy that QEMU itself gave up before it was one, or did not begin:
- * without COMMIT the destination never runs, and the source's memory is whole.
- */
+/* A postcopy that QEMU itself gave up before it was one: without COMMIT the
+ * destination never runs, and the source's memory is whole. */
 static bool qemu_took_back(const struct source *s)
 {
     return s->m.state == MIGRATION_SWITCHOVER && !s->m.committed &&
            (s->status == QMP_MIGRATE_FAILED ||
-            s->status == QMP_MIGRATE_CANCELLED ||
-            (s->continue_refused && s->status == QMP_MIGRATE_PRE_SWITCHOVER));
+            s->status == QMP_MIGRATE_CANCELLED);
 }
 
-static void ask_qemu(struct source *s);
+/* ... or that never began. Only QEMU's answer from after the failure tells. */
+static bool never_left(const struct source *s,
+                       const struct qmp_migrate_info *info)
+{
+    return !s->m.committed &&
+           ((s->continue_refused &&
+             info->status == QMP_MIGRATE_PRE_SWITCHOVER) ||
+            (info->status == QMP_MIGRATE_COMPLETED &&
+             !qmp_migrate_status_is_postcopy(s->status)) ||
+            migration_state_can_undo(s->m.state, s->m.postcopy));
+}
 
 /* Did QEMU take the guest back, or has the package left? It may need a moment
  * itself to find out. */
@@ -275,23 +284,28 @@ static void on_doubt(void *arg, const struct qmp_migrate_info *info,
         s->m.state != MIGRATION_SWITCHOVER || s->giving_up) {
         return;
     }
-    if (!err) {
+    bool can_undo = !err && never_left(s, info);
+    if (!err && info->status != QMP_MIGRATE_COMPLETED) {
         s->status = info->status;
     }
-    if (qemu_took_back(s)) {
+    if (can_undo || qemu_took_back(s)) {
         s->doubting = false;
         source_undo(s);
     } else if (!err && !qmp_migrate_status_is_postcopy(s->status) &&
                now - s->doubt_began < s->m.env->conf->switchover_hold) {
-        ask_qemu(s);
+        loop_timer_start(&s->retry, SOURCE_PROVE_AGAIN);
     } else {
         source_attention(s);
     }
 }
 
-static void ask_qemu(struct source *s)
+void source_ask_doubt(struct source *s)
 {
-    qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_doubt, s);
+    if (s->monitor.qmp) {
+        qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_doubt, s);
+    } else {
+        source_attention(s);
+    }
 }
 
 /* After the point of no return nothing can be undone; what still can happen is
@@ -316,11 +330,9 @@ static void fail_late(struct source *s)
         source_deadline(s, "the destination's end of postcopy",
                         s->m.env->conf->switchover_hold);
         source_on_news(s);
-    } else if (s->monitor.qmp) {
-        source_deadline_stop(s);
-        ask_qemu(s);
     } else {
-        source_attention(s);
+        source_deadline_stop(s);
+        source_ask_doubt(s);
     }
 }
 
@@ -363,9 +375,24 @@ void source_grace_cb(void *arg)
     }
 }
 
+/* QEMU fails when its path does, and may be heard of first. */
+static bool may_be_the_paths(const struct source *s, const struct error *err)
+{
+    return err->code == ERR_QEMU_FAILED && s->m.carrier && !s->path_dead;
+}
+
+void source_no_word(struct source *s)
+{
+    if (s->has_soft && !may_be_the_paths(s, &s->soft)) {
+        source_grace_cb(s);
+    }
+}
+
 void source_fail_softly(struct source *s, const struct error *err)
 {
-    if (s->m.state == MIGRATION_CANCELLING || !s->awaiting) {
+    bool is_waited_for = s->awaiting || may_be_the_paths(s, err);
+
+    if (s->m.state == MIGRATION_CANCELLING || !is_waited_for) {
         source_fail(s, MIGRATION_SOURCE, err);
     } else if (!s->has_soft) {
         s->has_soft = true;

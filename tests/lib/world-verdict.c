@@ -69,7 +69,7 @@ static const char *check_ends(struct world *w)
                  a, world_class(&w->source), b, world_class(&w->destination));
         return world_keep(text);
     }
-    if (b[0] && strcmp(a, "attention") &&
+    if (b[0] && !w->may_differ && strcmp(a, "attention") &&
         strcmp(world_class(&w->source), world_class(&w->destination))) {
         snprintf(text, sizeof(text), "%s for %s here, %s there", a,
                  world_class(&w->source), world_class(&w->destination));

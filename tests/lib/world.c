@@ -2,6 +2,8 @@
 /* Two daemons in one process, each with a model of QEMU. */
 #include "tests/lib/world.h"
 
+#include "config.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -22,6 +24,20 @@ static void die(const char *what)
     exit(99);
 }
 
+static unsigned slowness(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    if (preload && strstr(preload, "vgpreload")) {
+        return 8;
+    }
+#ifdef MP_SANITIZERS
+    return 2;
+#else
+    return 1;
+#endif
+}
+
 /* --- the surroundings --------------------------------------------------- */
 
 void worlds_init(struct worlds *all)
@@ -30,6 +46,7 @@ void worlds_init(struct worlds *all)
 
     signal(SIGPIPE, SIG_IGN);
     memset(all, 0, sizeof(*all));
+    all->slow = slowness();
     all->pki = pki_new();
     pki_make(all->pki, "", "host-a host-b");
     all->tls[0] = tls_load(pki_path(all->pki, "host-a"), &err);
@@ -312,15 +329,16 @@ static struct conf *make_conf(const struct world_host *host,
     if (!conf) {
         die(err.text);
     }
-    conf->hold_time = 2 * MP_SECOND;
-    conf->switchover_hold = 2 * MP_SECOND;
-    conf->connect_timeout = 2 * MP_SECOND;
-    conf->qmp_timeout = 1500 * MP_MS;
-    conf->qmp_greeting = 1 * MP_SECOND;
-    conf->setup_timeout = 5 * MP_SECOND;
-    conf->switchover_timeout = 4 * MP_SECOND;
-    conf->commit_timeout = 4 * MP_SECOND;
-    conf->cancel_timeout = 3 * MP_SECOND;
+    mp_time second = w->all->slow * MP_SECOND;
+    conf->hold_time = 2 * second;
+    conf->switchover_hold = second;
+    conf->connect_timeout = second;
+    conf->qmp_timeout = second / 2;
+    conf->qmp_greeting = second / 2;
+    conf->setup_timeout = 3 * second;
+    conf->switchover_timeout = 2 * second;
+    conf->commit_timeout = 2 * second;
+    conf->cancel_timeout = 3 * second / 2;
     return conf;
 }
 

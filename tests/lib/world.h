@@ -46,6 +46,8 @@ struct worlds {
     char *pki;
     struct tls *tls[2];
     unsigned made;
+    unsigned slow; /* all of the daemons' deadlines are so many times as long:
+                    * 1, with sanitizers or under valgrind more */
 };
 
 struct world_params {
@@ -72,8 +74,9 @@ struct world {
     struct model_qemu *source_qemu, *destination_qemu;
     char breach[300];
     mp_time began, over_at;
-    void *user;    /* of the test */
-    unsigned step; /* likewise */
+    void *user;      /* of the test */
+    unsigned step;   /* likewise */
+    bool may_differ; /* the causes: one daemon could not tell the other */
 };
 
 /* Ends the process (exit) when anything of the surroundings fails. */

@@ -10,12 +10,11 @@ tests_lib_libworld_la_SOURCES = \
 	tests/lib/world.c tests/lib/world.h \
 	tests/lib/world-verdict.c \
 	$(NULL)
-tests_lib_libworld_la_LIBADD = libmpproxy.la libmpconf.la libmpqmp.la \
-	libmptransport.la libmputil.la $(SSL_LIBS) $(EVENT_LIBS) $(JSON_LIBS)
 
 if HAVE_CMOCKA
 proxy_control_tests = \
 	tests/unit/test-destination.t \
+	tests/unit/test-disturbed.t \
 	tests/unit/test-facts.t \
 	tests/unit/test-migration-json.t \
 	tests/unit/test-migration-state.t \
@@ -30,13 +29,18 @@ proxy_control_cppflags = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 proxy_control_ldadd = tests/lib/libfakeqemu.la libmpproxy.la libmpconf.la \
 	libmpqmp.la libmptransport.la libmputil.la $(SSL_LIBS) $(EVENT_LIBS) \
 	$(JSON_LIBS) $(CMOCKA_LIBS)
-proxy_world_ldadd = tests/lib/libworld.la $(CMOCKA_LIBS)
+proxy_world_ldadd = tests/lib/libworld.la $(proxy_control_ldadd)
 proxy_world_pki = tests/lib/pki.c tests/lib/pki.h
 
 tests_unit_test_destination_t_SOURCES = tests/unit/test-destination.c \
 	$(proxy_world_pki)
 tests_unit_test_destination_t_CPPFLAGS = $(proxy_control_cppflags)
 tests_unit_test_destination_t_LDADD = $(proxy_world_ldadd)
+
+tests_unit_test_disturbed_t_SOURCES = tests/unit/test-disturbed.c \
+	$(proxy_world_pki)
+tests_unit_test_disturbed_t_CPPFLAGS = $(proxy_control_cppflags)
+tests_unit_test_disturbed_t_LDADD = $(proxy_world_ldadd)
 
 tests_unit_test_facts_t_SOURCES = tests/unit/test-facts.c
 tests_unit_test_facts_t_CPPFLAGS = $(proxy_control_cppflags)

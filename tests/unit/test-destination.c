@@ -158,7 +158,7 @@ static void each_stage_of_the_destination_fails(void **state)
          MODEL_ACTIVE,
          NULL,
          0,
-         {"failed qemu-*", NULL, NULL, NULL, GONE}},
+         {"failed qemu-*", NULL, "completed", "failed timeout", GONE}},
         {C,
          false,
          MODEL_POSTCOPY,
@@ -166,14 +166,14 @@ static void each_stage_of_the_destination_fails(void **state)
          0,
          {"attention *", "completed", "completed", "attention timeout*",
           "attention *", "attention *"}},
-        /* an event that is lost is asked for; a QEMU that never ends is
-         * waited for, since the guest runs there */
+        /* an event that is lost is asked for; a QEMU that answers and never
+         * ends is waited for, since the guest runs there */
         {C,
          false,
          MODEL_COMPLETED,
          NULL,
          0,
-         {NULL, NULL, "completed", NULL, "attention *", NULL}},
+         {NULL, NULL, "completed", "attention timeout*", "attention *", NULL}},
     };
 
     assert_int_equal(faults_run(&all, rows, sizeof(rows) / sizeof(rows[0]), 40),

@@ -189,14 +189,13 @@ static void each_command_of_the_source_fails(void **state)
          1,
          {"failed qmp", "attention timeout*", "completed", "attention timeout*",
           "attention qemu-gone*", "attention qemu-gone*"}},
-        /* one that hangs there is waited for: the guest needs its pages */
         {C,
          true,
          MODEL_POSTCOPY,
          "query-status",
          1,
-         {"completed", "completed", "completed", NULL, "attention qemu-gone*",
-          "attention qemu-gone*"}},
+         {"completed", "completed", "completed", "attention timeout*",
+          "attention qemu-gone*", "attention qemu-gone*"}},
     };
 
     assert_int_equal(faults_run(&all, rows, sizeof(rows) / sizeof(rows[0]), 40),
