@@ -301,6 +301,14 @@ static int choose_kind(struct destination *d, struct error *err)
         return -1;
     }
     facts_done(&source);
+    if (d->m.may_postcopy && d->m.request.multifd &&
+        !can[QMP_CAN_MULTIFD_POSTCOPY]) {
+        return error_set(err, ERR_UNSUPPORTED,
+                         "multifd together with postcopy: QEMU %s on the "
+                         "destination cannot do both at once (10.1 can); leave "
+                         "one of them out",
+                         d->facts.version);
+    }
     if (d->m.preempt && !d->preempt_needed &&
         !(can[QMP_CAN_PREEMPT] && can[QMP_CAN_PREEMPT_WHILE_BLOCKED])) {
         d->m.preempt = false; /* it was only a suggestion */

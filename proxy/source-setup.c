@@ -150,13 +150,14 @@ static int choose_kind(struct source *s, struct error *err)
     m->may_postcopy = request->mode != API_MODE_PRECOPY ||
                       request->on_timeout == API_ON_TIMEOUT_POSTCOPY;
     if (request->mode == API_MODE_AUTO && request->multifd &&
+        request->on_timeout != API_ON_TIMEOUT_POSTCOPY &&
         !can[QMP_CAN_MULTIFD_POSTCOPY]) {
         m->may_postcopy = false;
     }
     if (m->may_postcopy && request->multifd && !can[QMP_CAN_MULTIFD_POSTCOPY]) {
         return error_set(err, ERR_UNSUPPORTED,
-                         "multifd together with postcopy: QEMU %s loses the "
-                         "guest with it; leave one of them out",
+                         "multifd together with postcopy: QEMU %s cannot do "
+                         "both at once (10.1 can); leave one of them out",
                          s->facts.version);
     }
     m->preempt = m->may_postcopy &&
