@@ -7,10 +7,11 @@ libmpproxy_la_SOURCES += \
 	proxy/destination-private.h \
 	proxy/destination-run.c \
 	proxy/destination-setup.c \
-	proxy/destination-undo.c \
 	proxy/facts.c proxy/facts.h \
 	proxy/manager.c proxy/manager.h \
+	proxy/incoming.c proxy/incoming.h \
 	proxy/manager-api.c \
+	proxy/manager-events.c \
 	proxy/manager-peer.c \
 	proxy/manager-private.h \
 	proxy/migration.c proxy/migration.h \
@@ -25,9 +26,9 @@ libmpproxy_la_SOURCES += \
 	proxy/source-commit.c \
 	proxy/source-private.h \
 	proxy/source-run.c \
+	proxy/source-set.c \
 	proxy/source-setup.c \
 	proxy/source-undo.c \
-	proxy/source-watch.c \
 	proxy/store.c proxy/store.h \
 	$(NULL)
 libmpproxy_la_LIBADD += libmpconf.la libmpqmp.la $(EVHTTP_LIBS) $(JSON_LIBS)

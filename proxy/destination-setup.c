@@ -2,6 +2,7 @@
 /* The destination's end: prepare, lanes, listen. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "proxy/destination-private.h"
 #include "qmp/json-value.h"
@@ -131,7 +132,6 @@ static void carrier_broken(void *arg, const struct error *err)
 static void carrier_finished(void *arg)
 {
     struct destination *d = arg;
-    d->finished = true;
     migration_log(&d->m, LOG_LEVEL_DEBUG, "every byte is delivered");
 }
 
@@ -274,6 +274,13 @@ static int check_qemu(struct destination *d, struct error *err)
                          "the monitor %s belongs to guest \"%s\", not \"%s\"",
                          d->m.qmp_path, facts->name, d->m.request.vm);
     }
+    if (d->expected_uuid[0] && strcasecmp(facts->uuid, d->expected_uuid)) {
+        return error_set(err, ERR_MISMATCH,
+                         "guest %s was announced on %s with UUID %s, the QEMU "
+                         "at %s says %s",
+                         d->m.request.vm, d->m.env->conf->name,
+                         d->expected_uuid, d->m.qmp_path, facts->uuid);
+    }
     if (strcmp(facts->status.text, "inmigrate")) {
         return error_set(err, ERR_GUEST_STATE,
                          "the destination QEMU of guest %s is %s; start it "
@@ -301,14 +308,6 @@ static int choose_kind(struct destination *d, struct error *err)
         return -1;
     }
     facts_done(&source);
-    if (d->m.may_postcopy && d->m.request.multifd &&
-        !can[QMP_CAN_MULTIFD_POSTCOPY]) {
-        return error_set(err, ERR_UNSUPPORTED,
-                         "multifd together with postcopy: QEMU %s on the "
-                         "destination cannot do both at once (10.1 can); leave "
-                         "one of them out",
-                         d->facts.version);
-    }
     if (d->m.preempt && !d->preempt_needed &&
         !(can[QMP_CAN_PREEMPT] && can[QMP_CAN_PREEMPT_WHILE_BLOCKED])) {
         d->m.preempt = false; /* it was only a suggestion */

@@ -26,20 +26,21 @@ struct migration *destination_migration(struct destination *destination)
 static void deadline_cb(void *arg)
 {
     struct destination *d = arg;
-    struct error err = ERROR_INIT;
     char limit[32];
 
     if (d->m.state == MIGRATION_CANCELLING) {
-        destination_undo_late(d);
+        if (d->prepared) {
+            migration_advise(&d->m, "a loaded, paused copy of the guest is in "
+                                    "this QEMU: never resume it unless the "
+                                    "source is surely gone");
+        }
+        destination_end(d, d->m.cancelled ? MIGRATION_CANCELLED
+                                          : MIGRATION_FAILED);
         return;
     }
-    error_set(&err, ERR_TIMEOUT, "%s was not over within %s", d->deadline_name,
-              parse_format_duration(d->deadline_limit, limit, sizeof(limit)));
-    if (d->m.state == MIGRATION_COMMITTING) {
-        destination_qemu_unknown(d, &err); /* its cont was not answered */
-    } else {
-        destination_fail(d, &err);
-    }
+    destination_failf(
+        d, ERR_TIMEOUT, "%s was not over within %s", d->deadline_name,
+        parse_format_duration(d->deadline_limit, limit, sizeof(limit)));
 }
 
 void destination_deadline(struct destination *d, const char *name,
@@ -83,7 +84,6 @@ static void tick_cb(void *arg)
 
     loop_timer_start(&d->tick, DESTINATION_TICK);
     check_postcopy_path(d);
-    destination_ask_qemu(d);
     if (migration_state_is_end(d->m.state)) {
         return; /* the tick is stopped */
     }
@@ -121,7 +121,6 @@ static struct destination *destination_new(const struct migration_env *env,
     }
     migration_init(&d->m, env, false, wish);
     d->heard_at = d->m.began;
-    d->qemu_heard_at = d->m.began;
     loop_timer_init(&d->deadline, env->control, deadline_cb, d);
     loop_timer_init(&d->grace, env->control, grace_cb, d);
     loop_timer_init(&d->tick, env->control, tick_cb, d);
@@ -138,15 +137,25 @@ static void refuse_request(struct peer_request *request, enum error_code code,
     peer_request_fail(request, &err);
 }
 
+/* The QEMU that waits for the guest: as the peer names it, as was said here, or
+ * by template. What was said here needs no right of the peer's to be named. */
 static int choose_path(struct destination *d, json_object *params,
-                       struct error *err)
+                       const struct api_incoming *incoming, struct error *err)
 {
     const struct conf *conf = d->m.env->conf;
     const struct conf_peer *peer = conf_find_peer(conf, d->m.request.peer);
     char *path = NULL;
-    const char *named;
+    const char *named = NULL;
 
-    if (!json_value_text(params, "qmp", &named)) {
+    json_value_text(params, "qmp", &named);
+    if (incoming && (!named || !strcmp(named, incoming->qmp_path))) {
+        json_value_copy_text(d->m.qmp_path, sizeof(d->m.qmp_path),
+                             incoming->qmp_path);
+        json_value_copy_text(d->expected_uuid, sizeof(d->expected_uuid),
+                             incoming->uuid);
+        return 0;
+    }
+    if (!named) {
         if (path_expand_vm(conf->qmp_path, d->m.request.vm, &path, err)) {
             return -1;
         }
@@ -170,7 +179,8 @@ static int choose_path(struct destination *d, json_object *params,
 
 struct destination *destination_start(const struct migration_env *env,
                                       struct peer_request *request,
-                                      const struct api_migrate *wish)
+                                      const struct api_migrate *wish,
+                                      const struct api_incoming *incoming)
 {
     json_object *params = peer_request_params(request), *facts;
     struct destination *d = destination_new(env, wish);
@@ -185,7 +195,7 @@ struct destination *destination_start(const struct migration_env *env,
     json_value_bool(params, "preempt_needed", &d->preempt_needed);
     if (!json_value_object(params, "facts", &facts)) {
         error_set(&err, ERR_PROTOCOL, "migration.prepare: no \"facts\"");
-    } else if (!choose_path(d, params, &err)) {
+    } else if (!choose_path(d, params, incoming, &err)) {
         d->source_facts = json_object_get(facts);
         d->prepare = request;
         if (!destination_prepare(d, &err)) {
@@ -243,8 +253,6 @@ struct destination *destination_take_over(const struct migration_env *env,
         destination_undo(d, false);
     } else if (gone) {
         destination_qemu_unknown(d, &why);
-    } else if (d->m.state == MIGRATION_COMMITTING) {
-        destination_deadline(d, "committing", 2 * env->conf->commit_timeout);
     }
     return d;
 }
@@ -272,7 +280,6 @@ static void refuse_all(struct destination *d)
     }
     destination_refuse(d, &d->commit);
     destination_refuse(d, &d->finish);
-    destination_refuse(d, &d->abort);
 }
 
 void destination_free(struct destination *d)
@@ -307,20 +314,6 @@ void destination_end(struct destination *d, enum migration_state state)
     d->m.env->on_end(d->m.env->arg, &d->m);
 }
 
-json_object *destination_failure_to_json(struct destination *d)
-{
-    json_object *failure = json_object_new_object();
-
-    json_object_object_add(
-        failure, "class",
-        json_object_new_string(error_class(d->m.failure.error.code)));
-    json_object_object_add(failure, "message",
-                           json_object_new_string(d->m.failure.error.text));
-    json_object_object_add(failure, "side",
-                           json_object_new_string(d->m.failure.side));
-    return failure;
-}
-
 json_object *destination_news_to_json(struct destination *d)
 {
     json_object *object = json_object_new_object();
@@ -341,7 +334,13 @@ json_object *destination_news_to_json(struct destination *d)
     json_object_object_add(object, "resumed_at_ns",
                            json_object_new_int64(d->resumed_at));
     if (failed) {
-        json_object_object_add(object, "error", destination_failure_to_json(d));
+        json_object *failure = json_object_new_object();
+        json_object_object_add(
+            failure, "class",
+            json_object_new_string(error_class(d->m.failure.error.code)));
+        json_object_object_add(failure, "message",
+                               json_object_new_string(d->m.failure.error.text));
+        json_object_object_add(object, "error", failure);
     }
     return object;
 }
@@ -371,29 +370,14 @@ static void await_news(struct destination *d, struct peer_request *request)
     }
 }
 
-/* A path that this QEMU did not break itself, and all that follows on a
- * failure, is the effect of something. */
-static void note(struct destination *d, const struct error *err)
-{
-    const char *side = migration_side_of(err, MIGRATION_SOURCE);
-    bool is_own = !strcmp(side, MIGRATION_DESTINATION);
-
-    if (d->m.state == MIGRATION_CANCELLING || (d->path_dead && !is_own)) {
-        migration_note_effect(
-            &d->m, migration_side_of(err, MIGRATION_DESTINATION), err);
-    } else {
-        migration_note_failure(
-            &d->m, migration_side_of(err, MIGRATION_DESTINATION), err);
-    }
-}
-
 void destination_fail(struct destination *d, const struct error *err)
 {
     if (migration_state_is_end(d->m.state)) {
         return;
     }
     if (!d->ended_by_source) {
-        note(d, err);
+        migration_note_failure(
+            &d->m, migration_side_of(err, MIGRATION_DESTINATION), err);
     }
     if (d->m.state == MIGRATION_CANCELLING) {
         return;
@@ -411,8 +395,7 @@ void destination_fail(struct destination *d, const struct error *err)
             "here and migrate with resume=true on the source");
         destination_end(d, MIGRATION_ATTENTION);
     }
-    /* else: cont is answered first, see now_runs(); or the guest is whole here
-     * and finish or the tick ends it */
+    /* else: the guest is whole here; finish or the tick ends it */
 }
 
 static void grace_cb(void *arg)

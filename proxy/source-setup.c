@@ -48,6 +48,9 @@ static void qmp_closed(void *arg, const struct error *err)
     if (s->source_completed) {
         return; /* it may go now */
     }
+    if (s->m.state == MIGRATION_PREPARING) {
+        s->m.refused = true;
+    }
     source_fail(s, MIGRATION_SOURCE, &why);
 }
 
@@ -75,6 +78,13 @@ int source_prepare(struct source *s, struct error *err)
         return error_wrap(err, "source QEMU");
     }
     return 0;
+}
+
+/* Fails a migration of which nothing was changed yet. */
+static void refuse(struct source *s, const char *side, const struct error *err)
+{
+    s->m.refused = true;
+    source_fail(s, side, err);
 }
 
 /* Why a QEMU in this run state cannot give its guest away, if that is known;
@@ -150,14 +160,13 @@ static int choose_kind(struct source *s, struct error *err)
     m->may_postcopy = request->mode != API_MODE_PRECOPY ||
                       request->on_timeout == API_ON_TIMEOUT_POSTCOPY;
     if (request->mode == API_MODE_AUTO && request->multifd &&
-        request->on_timeout != API_ON_TIMEOUT_POSTCOPY &&
         !can[QMP_CAN_MULTIFD_POSTCOPY]) {
         m->may_postcopy = false;
     }
     if (m->may_postcopy && request->multifd && !can[QMP_CAN_MULTIFD_POSTCOPY]) {
         return error_set(err, ERR_UNSUPPORTED,
-                         "multifd together with postcopy: QEMU %s cannot do "
-                         "both at once (10.1 can); leave one of them out",
+                         "multifd together with postcopy: QEMU %s loses the "
+                         "guest with it; leave one of them out",
                          s->facts.version);
     }
     m->preempt = m->may_postcopy &&
@@ -315,9 +324,8 @@ static int dial_lanes(struct source *s, struct error *err)
         .bandwidth_bytes_per_second = cap,
     };
 
-    if (m->request.bandwidth_bytes_per_second < cap) {
-        params.bandwidth_bytes_per_second =
-            m->request.bandwidth_bytes_per_second;
+    if (m->bandwidth_bytes_per_second < cap) {
+        params.bandwidth_bytes_per_second = m->bandwidth_bytes_per_second;
     }
     m->carrier = carrier_new(&params, &carrier_ops, s, err);
     if (!m->carrier) {
@@ -381,15 +389,13 @@ static void on_prepared(void *arg, json_object *result, const struct error *err)
 
     if (err) {
         error_copy(&why, err);
-        /* unless it is not known what the other end did */
-        s->prepared_there =
-            err->code == ERR_TIMEOUT || err->code == ERR_LINK_LOST;
         bool link = err->code == ERR_PEER_UNREACHABLE ||
                     err->code == ERR_PEER_UNKNOWN || err->code == ERR_TLS ||
                     err->code == ERR_TIMEOUT || err->code == ERR_LINK_LOST;
-        source_fail(s, link ? MIGRATION_SOURCE : MIGRATION_DESTINATION, &why);
+        refuse(s, link ? MIGRATION_SOURCE : MIGRATION_DESTINATION, &why);
         return;
     }
+    s->prepared_there = true;
     json_value_bool(result, "preempt", &s->m.preempt);
     if (!take_token(s, result) || !json_value_object(result, "facts", &json) ||
         facts_from_json(json, &there, &why)) {
@@ -397,12 +403,12 @@ static void on_prepared(void *arg, json_object *result, const struct error *err)
                    "migration.prepare: the answer of peer %s is not complete",
                    s->m.request.peer);
         why.code = ERR_PROTOCOL;
-        source_fail(s, MIGRATION_DESTINATION, &why);
+        refuse(s, MIGRATION_DESTINATION, &why);
         return;
     }
     if (facts_compare(&s->facts, &there, s->m.may_postcopy, &why)) {
         facts_done(&there);
-        source_fail(s, MIGRATION_SOURCE, &why);
+        refuse(s, MIGRATION_SOURCE, &why);
         return;
     }
     keep_blocks(s, &there);
@@ -425,7 +431,7 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
         if (err->code != ERR_CANCELLED && err->code != ERR_QEMU_GONE) {
             why = *err;
             error_wrap(&why, "source QEMU");
-            source_fail(s, MIGRATION_SOURCE, &why);
+            refuse(s, MIGRATION_SOURCE, &why);
         }
         return;
     }
@@ -443,7 +449,7 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
     json_value_copy_text(m->qemu_version, sizeof(m->qemu_version),
                          s->facts.version);
     if (check_guest(s, &why) || choose_kind(s, &why)) {
-        source_fail(s, MIGRATION_SOURCE, &why);
+        refuse(s, MIGRATION_SOURCE, &why);
         return;
     }
     json_object *params = source_params(s);
@@ -464,7 +470,6 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
     json_object_object_add(params, "multifd_channels",
                            json_object_new_int((int)m->request.multifd));
     json_object_object_add(params, "facts", facts_to_json(&s->facts));
-    s->prepared_there = true;
     source_call(s, "migration.prepare", params, m->env->conf->setup_timeout,
                 on_prepared);
 }
@@ -483,7 +488,7 @@ static void on_listen(void *arg, json_object *result, const struct error *err)
         .multifd_channels = m->request.multifd,
         /* the cap is the carrier's: QEMU's would delay what is urgent */
         .max_bandwidth_bytes_per_second = UINT64_MAX,
-        .max_downtime_ms = m->request.max_downtime_ms,
+        .max_downtime_ms = m->max_downtime_ms,
     };
 
     if (m->state != MIGRATION_CONNECTING) {
