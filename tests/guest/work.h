@@ -25,6 +25,7 @@ struct work_options {
     uint64_t threads;          // 0 = one for each CPU
     uint64_t disk_interval_ms; // between two writes to the disk; 0 = none
     uint64_t beat_ms;          // between two bytes on the beat port; 0 = none
+    uint64_t report_ms;        // between two reports
 };
 
 // CLOCK_MONOTONIC. It stands still while QEMU has the guest paused.
