@@ -9,5 +9,6 @@ include tests/unit/proxy-carrier.mk
 include tests/unit/proxy-api.mk
 include tests/unit/proxy-control.mk
 include tests/check/local.mk
+include tests/bench/local.mk
 include tests/guest/local.mk
 include tests/e2e/local.mk
