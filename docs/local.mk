@@ -10,6 +10,7 @@ EXTRA_DIST += \
 	%D%/migproxy.8.pod \
 	%D%/migproxy.conf.5.pod \
 	%D%/migproxyctl.1.pod \
+	%D%/performance.md \
 	CHANGES.md \
 	HACKING.md \
 	SECURITY.md

@@ -89,10 +89,8 @@ static void on_prepare(struct manager *manager, struct peer_request *request,
             }
         }
     }
-    const struct incoming_entry *waiting =
-        incoming_find_vm(&manager->incoming, vm);
-    struct destination *destination = destination_start(
-        &manager->env, request, &wish, waiting ? &waiting->said : NULL);
+    struct destination *destination =
+        destination_start(&manager->env, request, &wish);
     if (destination) {
         manager_add(manager, destination_migration(destination));
     }
