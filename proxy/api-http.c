@@ -97,9 +97,39 @@ static int parse_target(struct http_parse *parse, struct span target)
             return fail(parse, 400, "the path has a forbidden character");
         }
     }
-    memcpy(parse->head.target, target.at, target.size);
-    parse->head.target[target.size] = '\0';
+    struct span path = take_until(&target, '?');
+    parse->head.has_query = target.at > path.at + path.size;
+    if (target.size > API_HTTP_QUERY_MAX) {
+        return fail(parse, 414, "the query is longer than 128 bytes");
+    }
+    memcpy(parse->head.target, path.at, path.size);
+    parse->head.target[path.size] = '\0';
+    memcpy(parse->head.query, target.at, target.size);
+    parse->head.query[target.size] = '\0';
     return 0;
+}
+
+static const char *const method_names[] = {
+    [API_HTTP_GET] = "GET",     [API_HTTP_POST] = "POST",
+    [API_HTTP_PATCH] = "PATCH", [API_HTTP_DELETE] = "DELETE",
+    [API_HTTP_OTHER] = "",
+};
+
+const char *api_http_method_name(enum api_http_method method)
+{
+    return method_names[method];
+}
+
+static enum api_http_method find_method(struct span name)
+{
+    int method = 0;
+
+    while (method < API_HTTP_OTHER &&
+           (name.size != strlen(method_names[method]) ||
+            memcmp(name.at, method_names[method], name.size))) {
+        method++;
+    }
+    return (enum api_http_method)method;
 }
 
 static int parse_request_line(struct http_parse *parse, struct span line)
@@ -110,10 +140,7 @@ static int parse_request_line(struct http_parse *parse, struct span line)
     if (!is_token(method)) {
         return fail(parse, 400, "the request line is not HTTP");
     }
-    parse->head.method =
-        method.size == 3 && !memcmp(method.at, "GET", 3)    ? API_HTTP_GET
-        : method.size == 4 && !memcmp(method.at, "POST", 4) ? API_HTTP_POST
-                                                            : API_HTTP_OTHER;
+    parse->head.method = find_method(method);
     snprintf(parse->head.method_name, sizeof(parse->head.method_name), "%.*s",
              (int)(method.size < 16 ? method.size : 15), method.at);
     if (parse_target(parse, target) < 0) {
@@ -210,6 +237,9 @@ static int parse_header(struct http_parse *parse, struct span line)
     }
     if (is_same(name, "Connection")) {
         parse_connection(parse, value);
+    } else if (is_same(name, "Last-Event-ID")) {
+        snprintf(parse->head.last_event_id, sizeof(parse->head.last_event_id),
+                 "%.*s", (int)(value.size < 24 ? value.size : 23), value.at);
     } else if (is_same(name, "Expect")) {
         if (!is_same(value, "100-continue")) {
             return fail(parse, 417, "only Expect: 100-continue is understood");

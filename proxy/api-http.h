@@ -15,20 +15,26 @@
 
 #define API_HTTP_HEAD_MAX (16 * 1024) /* request line and headers */
 #define API_HTTP_TARGET_MAX 1024
+#define API_HTTP_QUERY_MAX 128
 #define API_HTTP_HEADERS_MAX 64 /* their number */
 
 enum api_http_method {
     API_HTTP_GET,
     API_HTTP_POST,
+    API_HTTP_PATCH,
+    API_HTTP_DELETE,
     API_HTTP_OTHER,
 };
 
 struct api_http_head {
     enum api_http_method method;
-    char method_name[16]; /* cut to fit */
-    char target[API_HTTP_TARGET_MAX + 1];
-    size_t size;       /* of the head, with its empty line */
-    size_t body_bytes; /* that follow it */
+    char method_name[16];                 /* cut to fit */
+    char target[API_HTTP_TARGET_MAX + 1]; /* without the query */
+    bool has_query;
+    char query[API_HTTP_QUERY_MAX + 1]; /* what followed "?" */
+    char last_event_id[24]; /* the header Last-Event-ID, cut to fit; else "" */
+    size_t size;            /* of the head, with its empty line */
+    size_t body_bytes;      /* that follow it */
     bool keep_alive;
     bool expects_continue; /* waits for "100 Continue" */
     bool has_type;         /* Content-Type is there ... */
@@ -43,6 +49,9 @@ struct api_http_head {
 int api_http_parse(const char *bytes, size_t size, size_t body_max,
                    struct api_http_head *ret_head, int *ret_status,
                    struct error *err);
+
+/* "GET"; "" for API_HTTP_OTHER. */
+const char *api_http_method_name(enum api_http_method method);
 
 /* "Not Found" for 404; "Unknown" for what the API does not use. */
 const char *api_http_reason(int status);

@@ -2,9 +2,6 @@
 /* The body of POST /v1/migrations. */
 #include "proxy/api-migrate.h"
 
-#include <inttypes.h>
-#include <json-c/json.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -47,6 +44,7 @@ const struct api_member api_migrate_members[] = {
      0},
     {.name = NULL},
 };
+#define GIVEN_ON_TIMEOUT (1u << 12) /* its place in the table */
 
 const char *api_mode_name(enum api_mode mode)
 {
@@ -63,45 +61,6 @@ const char *api_on_timeout_name(enum api_on_timeout on_timeout)
     return on_timeout_words[on_timeout];
 }
 
-static int refuse(const struct api_member *member, struct error *err,
-                  const char *what)
-{
-    return error_set(err, ERR_BAD_REQUEST, "member \"%s\" must be %s",
-                     member->name, what);
-}
-
-/* A text without NUL inside and of the member's length, or NULL. */
-static const char *get_text(const struct api_member *member,
-                            struct json_object *value, struct error *err)
-{
-    const char *text = json_object_is_type(value, json_type_string)
-                           ? json_object_get_string(value)
-                           : NULL;
-    size_t size = text ? strlen(text) : 0;
-
-    if (!text || size != (size_t)json_object_get_string_len(value)) {
-        refuse(member, err, "a text");
-        return NULL;
-    }
-    if (size < member->min || size > member->max) {
-        error_set(err, ERR_BAD_REQUEST,
-                  "member \"%s\" has %zu bytes, it must have %" PRIu64
-                  " to %" PRIu64,
-                  member->name, size, member->min, member->max);
-        return NULL;
-    }
-    return text;
-}
-
-bool api_migrate_is_id(const char *id)
-{
-    size_t size = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv"
-                             "wxyz0123456789._-");
-
-    return size > 0 && size <= API_ID_MAX && id[size] == '\0' &&
-           strcmp(id, ".") && strcmp(id, "..");
-}
-
 void api_migrate_make_id(char id[API_ID_MAX + 1])
 {
     unsigned char random[6];
@@ -112,161 +71,6 @@ void api_migrate_make_id(char id[API_ID_MAX + 1])
     }
     snprintf(id, API_ID_MAX + 1, "m%02x%02x%02x%02x%02x%02x", random[0],
              random[1], random[2], random[3], random[4], random[5]);
-}
-
-static bool has_control_chars(const char *text)
-{
-    for (; *text; text++) {
-        if ((unsigned char)*text < ' ' || *text == 0x7f) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int set_text(const struct api_member *member, struct json_object *value,
-                    char *field, struct error *err)
-{
-    const char *text = get_text(member, value, err);
-
-    if (!text) {
-        return -1;
-    }
-    if (member->type == API_MEMBER_ID && !api_migrate_is_id(text)) {
-        return refuse(member, err, "made of A-Z a-z 0-9 . _ -");
-    }
-    if (member->type == API_MEMBER_NAME && has_control_chars(text)) {
-        return refuse(member, err, "free of control characters");
-    }
-    if (member->type == API_MEMBER_PATH && path_check_socket(text, err) < 0) {
-        return error_wrap(err, "member \"%s\"", member->name);
-    }
-    memcpy(field, text, strlen(text) + 1);
-    return 0;
-}
-
-static int set_word(const struct api_member *member, struct json_object *value,
-                    int *field, struct error *err)
-{
-    char list[64] = "";
-
-    for (int i = 0; member->words[i]; i++) {
-        if (json_object_is_type(value, json_type_string) &&
-            !strcmp(json_object_get_string(value), member->words[i])) {
-            *field = i;
-            return 0;
-        }
-        strncat(list, i ? ", " : "one of ", sizeof(list) - strlen(list) - 1);
-        strncat(list, member->words[i], sizeof(list) - strlen(list) - 1);
-    }
-    return refuse(member, err, list);
-}
-
-/* A whole number within the member's limits. json-c gives the nearest value it
- * has for what is larger, which is beyond max. */
-static bool get_whole(const struct api_member *member,
-                      struct json_object *value, uint64_t *ret_number)
-{
-    if (!json_object_is_type(value, json_type_int) ||
-        json_object_get_int64(value) < 0) {
-        return false;
-    }
-    *ret_number = json_object_get_uint64(value);
-    return *ret_number >= member->min && *ret_number <= member->max;
-}
-
-static int set_count(const struct api_member *member, struct json_object *value,
-                     unsigned *field, struct error *err)
-{
-    char what[80];
-    uint64_t number;
-
-    if (!get_whole(member, value, &number)) {
-        snprintf(what, sizeof(what),
-                 "a whole number from %" PRIu64 " to %" PRIu64, member->min,
-                 member->max);
-        return refuse(member, err, what);
-    }
-    *field = (unsigned)number;
-    return 0;
-}
-
-static int set_seconds(const struct api_member *member,
-                       struct json_object *value, double *field,
-                       struct error *err)
-{
-    char what[80];
-    double number = json_object_is_type(value, json_type_double) ||
-                            json_object_is_type(value, json_type_int)
-                        ? json_object_get_double(value)
-                        : NAN;
-
-    if (!(number >= (double)member->min && number <= (double)member->max)) {
-        snprintf(what, sizeof(what), "a number from %" PRIu64 " to %" PRIu64,
-                 member->min, member->max);
-        return refuse(member, err, what);
-    }
-    *field = number;
-    return 0;
-}
-
-static int set_rate(const struct api_member *member, struct json_object *value,
-                    uint64_t *field, struct error *err)
-{
-    uint64_t number;
-
-    if (json_object_is_type(value, json_type_string) &&
-        !strcmp(json_object_get_string(value), "unlimited")) {
-        *field = PARSE_UNLIMITED;
-        return 0;
-    }
-    if (!get_whole(member, value, &number)) {
-        return refuse(member, err,
-                      "a whole number of bytes per second from 1 to "
-                      "9223372036854775807, or \"unlimited\" (0 is neither)");
-    }
-    *field = number;
-    return 0;
-}
-
-static int set_member(const struct api_member *member,
-                      struct json_object *value, struct api_migrate *migrate,
-                      struct error *err)
-{
-    void *field = (char *)migrate + member->offset;
-
-    switch (member->type) {
-    case API_MEMBER_ID:
-    case API_MEMBER_NAME:
-    case API_MEMBER_PATH:
-        return set_text(member, value, field, err);
-    case API_MEMBER_WORD:
-        return set_word(member, value, field, err);
-    case API_MEMBER_COUNT:
-        return set_count(member, value, field, err);
-    case API_MEMBER_SECONDS:
-        return set_seconds(member, value, field, err);
-    case API_MEMBER_RATE:
-        return set_rate(member, value, field, err);
-    }
-    return -1;
-}
-
-static int check_known(struct json_object *body, struct error *err)
-{
-    json_object_object_foreach(body, name, value)
-    {
-        const struct api_member *member = api_migrate_members;
-        (void)value;
-        while (member->name && strcmp(member->name, name)) {
-            member++;
-        }
-        if (!member->name) {
-            return error_set(err, ERR_BAD_REQUEST, "unknown member \"%s\"",
-                             name);
-        }
-    }
-    return 0;
 }
 
 /* What the members say together. */
@@ -305,24 +109,11 @@ int api_migrate_parse(struct json_object *body, struct api_migrate *ret_migrate,
         .timeout_seconds = -1,
         .on_timeout = API_ON_TIMEOUT_ABORT,
     };
-    struct json_object *value;
+    uint32_t given;
 
-    if (check_known(body, err) < 0) {
-        return -1;
-    }
-    for (const struct api_member *m = api_migrate_members; m->name; m++) {
-        if (!json_object_object_get_ex(body, m->name, &value)) {
-            if (m->is_required) {
-                return error_set(err, ERR_BAD_REQUEST,
-                                 "member \"%s\" is missing", m->name);
-            }
-        } else if (set_member(m, value, &migrate, err) < 0) {
-            return -1;
-        }
-    }
-    if (check_whole(&migrate,
-                    json_object_object_get_ex(body, "on_timeout", &value),
-                    err) < 0) {
+    if (api_members_parse(api_migrate_members, body, &migrate, &given, err) <
+            0 ||
+        check_whole(&migrate, given & GIVEN_ON_TIMEOUT, err) < 0) {
         return -1;
     }
     *ret_migrate = migrate;

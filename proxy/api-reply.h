@@ -3,6 +3,8 @@
 #ifndef PROXY_API_REPLY_H
 #define PROXY_API_REPLY_H
 
+#include <stdbool.h>
+
 #include "util/error.h"
 
 struct json_object;
@@ -12,6 +14,7 @@ struct api_reply {
     char *body;        /* owned; NULL: there was no memory for one */
     const char *allow; /* methods for a 405, static; else NULL */
     char location[96]; /* path of what a 201 made; else "" */
+    bool is_stream;    /* body is the begin of a stream of events */
 };
 
 /* Sets status and the object's text as body; the reference stays with the

@@ -2,10 +2,11 @@
 /* Which request means what. */
 #include "proxy/api-route.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "proxy/api-migrate.h"
+#include "proxy/api-member.h"
 
 #define ID_MARK "{id}"
 
@@ -13,9 +14,14 @@ const struct api_route api_routes[] = {
     {API_HTTP_POST, "/v1/migrations", API_ACTION_MIGRATE, "source"},
     {API_HTTP_GET, "/v1/migrations", API_ACTION_LIST, "local"},
     {API_HTTP_GET, "/v1/migrations/{id}", API_ACTION_SHOW, "local"},
+    {API_HTTP_PATCH, "/v1/migrations/{id}", API_ACTION_SET, "local"},
     {API_HTTP_POST, "/v1/migrations/{id}/cancel", API_ACTION_CANCEL, "local"},
     {API_HTTP_POST, "/v1/migrations/{id}/postcopy", API_ACTION_POSTCOPY,
      "local"},
+    {API_HTTP_POST, "/v1/incoming", API_ACTION_ADD_INCOMING, "destination"},
+    {API_HTTP_GET, "/v1/incoming", API_ACTION_LIST_INCOMING, "local"},
+    {API_HTTP_DELETE, "/v1/incoming/{id}", API_ACTION_REMOVE_INCOMING, "local"},
+    {API_HTTP_GET, "/v1/events", API_ACTION_EVENTS, "local"},
     {API_HTTP_GET, "/v1/peers", API_ACTION_PEERS, "local"},
     {API_HTTP_GET, "/v1/host", API_ACTION_HOST, "local"},
     {.path = NULL},
@@ -42,7 +48,29 @@ static bool is_match(const char *path, const char *target,
     }
     memcpy(id, target + before, size);
     id[size] = '\0';
-    return api_migrate_is_id(id);
+    return api_member_is_id(id);
+}
+
+/* Of a set of methods, one bit each. */
+static const char *allow_text(unsigned methods)
+{
+    static const struct {
+        unsigned methods;
+        const char *text;
+    } rows[] = {
+        {1u << API_HTTP_GET, "GET"},
+        {1u << API_HTTP_POST, "POST"},
+        {1u << API_HTTP_DELETE, "DELETE"},
+        {1u << API_HTTP_GET | 1u << API_HTTP_POST, "GET, POST"},
+        {1u << API_HTTP_GET | 1u << API_HTTP_PATCH, "GET, PATCH"},
+    };
+    size_t i = 0;
+
+    while (rows[i].methods != methods) {
+        i++;
+        assert(i < sizeof(rows) / sizeof(rows[0]));
+    }
+    return rows[i].text;
 }
 
 const struct api_route *api_route_find(enum api_http_method method,
@@ -51,8 +79,7 @@ const struct api_route *api_route_find(enum api_http_method method,
                                        const char **ret_allow,
                                        struct error *err)
 {
-    bool has_get = false;
-    bool has_post = false;
+    unsigned methods = 0; /* bits: those of this path */
 
     *ret_allow = NULL;
     for (const struct api_route *route = api_routes; route->path; route++) {
@@ -62,14 +89,13 @@ const struct api_route *api_route_find(enum api_http_method method,
         if (route->method == method) {
             return route;
         }
-        has_get |= route->method == API_HTTP_GET;
-        has_post |= route->method == API_HTTP_POST;
+        methods |= 1u << route->method;
     }
-    if (!has_get && !has_post) {
+    if (!methods) {
         error_set(err, ERR_NOT_FOUND, "there is nothing at %.200s", target);
         return NULL;
     }
-    *ret_allow = has_get && has_post ? "GET, POST" : has_get ? "GET" : "POST";
+    *ret_allow = allow_text(methods);
     error_set(err, ERR_UNSUPPORTED, "%.200s takes %s only", target, *ret_allow);
     return NULL;
 }

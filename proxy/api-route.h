@@ -12,14 +12,19 @@ enum api_action {
     API_ACTION_LIST,
     API_ACTION_SHOW,
     API_ACTION_CANCEL,
+    API_ACTION_SET,
     API_ACTION_POSTCOPY,
+    API_ACTION_ADD_INCOMING,
+    API_ACTION_LIST_INCOMING,
+    API_ACTION_REMOVE_INCOMING,
+    API_ACTION_EVENTS,
     API_ACTION_PEERS,
     API_ACTION_HOST
 };
 
 struct api_route {
     enum api_http_method method;
-    const char *path; /* "{id}" stands for a migration's id */
+    const char *path; /* "{id}" stands for an id */
     enum api_action action;
     const char *side; /* whose error a refusal is: "source" or "local" */
 };
@@ -29,7 +34,7 @@ extern const struct api_route api_routes[];
 
 /* The route of a request, and the id its path has ("" for none). NULL and *err
  * where there is none: ERR_NOT_FOUND, or ERR_UNSUPPORTED with *ret_allow (the
- * methods of this path; else NULL). */
+ * methods of this path, a static text; else NULL). */
 const struct api_route *api_route_find(enum api_http_method method,
                                        const char *target,
                                        char ret_id[API_ID_MAX + 1],

@@ -21,11 +21,13 @@
 /* A client is read this far after a final answer: closing a socket with unread
  * bytes would take the answer from one that is still sending. */
 #define LINGER_BYTES_MAX (1024 * 1024)
+#define KEEP_ALIVE_TIME (15 * MP_SECOND)
 
 enum conn_state {
-    CONN_READING,  /* a request; the deadline counts from its begin */
-    CONN_WRITING,  /* an answer; input waits */
-    CONN_LINGERING /* our end is shut, what still comes is dropped */
+    CONN_READING,   /* a request; the deadline counts from its begin */
+    CONN_WRITING,   /* an answer; input waits */
+    CONN_LINGERING, /* our end is shut, what still comes is dropped */
+    CONN_STREAMING  /* a follower of events; input is dropped */
 };
 
 struct conn {
@@ -54,6 +56,7 @@ struct api_server {
     struct loop_timer accept_retry;
     struct list conns;
     unsigned count;
+    unsigned followers;
     bool told_full; /* logged, until less than half are left */
 };
 
@@ -61,6 +64,7 @@ static void conn_close(struct conn *conn)
 {
     struct api_server *server = conn->server;
 
+    server->followers -= conn->state == CONN_STREAMING;
     list_remove(&conn->node);
     loop_timer_done(&conn->deadline);
     bufferevent_free(conn->bev);
@@ -84,6 +88,23 @@ static void log_reply(const struct conn *conn, const struct api_reply *reply)
               conn->has_head ? conn->head.method_name : "unreadable request",
               conn->has_head ? conn->head.target : "", (unsigned)conn->peer.uid,
               (int)conn->peer.pid, reply->status);
+}
+
+/* The answer has no end: it ends with the connection. */
+static void conn_stream(struct conn *conn, const struct api_reply *reply)
+{
+    struct evbuffer *out = bufferevent_get_output(conn->bev);
+
+    log_reply(conn, reply);
+    evbuffer_add_printf(out, "HTTP/1.1 200 OK\r\n"
+                             "Content-Type: text/event-stream\r\n"
+                             "Cache-Control: no-store\r\n"
+                             "Connection: close\r\n\r\n");
+    evbuffer_add(out, reply->body, strlen(reply->body));
+    conn->state = CONN_STREAMING;
+    conn->keep_alive = false;
+    conn->server->followers++;
+    loop_timer_start(&conn->deadline, KEEP_ALIVE_TIME);
 }
 
 static void conn_send(struct conn *conn, const struct api_reply *reply)
@@ -177,7 +198,11 @@ static void conn_answer(struct conn *conn)
         reply.status = 503;
     }
     evbuffer_drain(in, size);
-    conn_send(conn, &reply);
+    if (reply.is_stream && reply.body) {
+        conn_stream(conn, &reply);
+    } else {
+        conn_send(conn, &reply);
+    }
     api_reply_done(&reply);
     conn->has_head = false;
 }
@@ -219,6 +244,9 @@ static void read_cb(struct bufferevent *bev, void *arg)
         conn_read(conn);
     } else if (conn->state == CONN_LINGERING) {
         conn_linger(conn);
+    } else if (conn->state == CONN_STREAMING) {
+        evbuffer_drain(bufferevent_get_input(bev),
+                       evbuffer_get_length(bufferevent_get_input(bev)));
     }
 }
 
@@ -257,6 +285,12 @@ static void deadline_cb(void *arg)
 {
     struct conn *conn = arg;
     struct error err = ERROR_INIT;
+
+    if (conn->state == CONN_STREAMING) {
+        bufferevent_write(conn->bev, ":\n\n", 3);
+        loop_timer_start(&conn->deadline, KEEP_ALIVE_TIME);
+        return;
+    }
     bool has_begun = conn->has_head ||
                      evbuffer_get_length(bufferevent_get_input(conn->bev)) > 0;
 
@@ -268,6 +302,49 @@ static void deadline_cb(void *arg)
               "the request is not complete after client-timeout (%.1f s)",
               (double)conn->server->client_timeout / MP_SECOND);
     conn_send_error(conn, 408, &err);
+}
+
+/* It does not read: what it misses it can ask for again, by number. */
+static void conn_drop_follower(struct conn *conn)
+{
+    log_write(
+        LOG_LEVEL_WARNING, "api",
+        "uid %u pid %d follows the events but does not read them: dropped "
+        "with %zu bytes waiting",
+        (unsigned)conn->peer.uid, (int)conn->peer.pid,
+        evbuffer_get_length(bufferevent_get_output(conn->bev)));
+    evbuffer_add_printf(bufferevent_get_output(conn->bev),
+                        "event: dropped\ndata: {\"class\":\"limit\","
+                        "\"message\":\"more than %d bytes were waiting to be "
+                        "read; come back with Last-Event-ID\"}\n\n",
+                        API_BACKLOG_MAX);
+    conn->server->followers--;
+    conn->state = CONN_WRITING;
+    loop_timer_start(&conn->deadline, conn->server->client_timeout);
+}
+
+void api_server_publish(struct api_server *server, const char *text)
+{
+    size_t size = strlen(text);
+
+    LIST_EACH (node, &server->conns) {
+        struct conn *conn = container_of(node, struct conn, node);
+        if (conn->state != CONN_STREAMING) {
+            continue;
+        }
+        if (evbuffer_get_length(bufferevent_get_output(conn->bev)) + size >
+            API_BACKLOG_MAX) {
+            conn_drop_follower(conn);
+        } else {
+            bufferevent_write(conn->bev, text, size);
+            loop_timer_start(&conn->deadline, KEEP_ALIVE_TIME);
+        }
+    }
+}
+
+unsigned api_server_followers(const struct api_server *server)
+{
+    return server->followers;
 }
 
 static void add_conn(struct api_server *server, int fd)

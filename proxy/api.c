@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/api-events.h"
 #include "proxy/api-json.h"
 #include "proxy/api-migrate.h"
+#include "proxy/api-order.h"
 #include "proxy/api-route.h"
 #include "proxy/api-server.h"
 #include "util/cleanup.h"
@@ -18,6 +20,7 @@
 
 struct api {
     struct api_server *server;
+    struct api_events *events;
     const struct api_ops *ops;
     void *arg;
     char *socket_path;
@@ -95,6 +98,79 @@ static int call_migrate(struct api_call *call, struct api_reply *reply,
     return 0;
 }
 
+static int call_set(struct api_call *call, struct json_object **ret_object,
+                    struct error *err)
+{
+    CLEANUP(put_object) struct json_object *body = NULL;
+    struct api_limits limits;
+
+    if (parse_body(call, &body, err) < 0 ||
+        api_limits_parse(body, &limits, err) < 0) {
+        return -1;
+    }
+    return call->api->ops->set(call->api->arg, call->id, &limits, ret_object,
+                               err);
+}
+
+static int call_add_incoming(struct api_call *call,
+                             struct json_object **ret_object, struct error *err)
+{
+    CLEANUP(put_object) struct json_object *body = NULL;
+    struct api_incoming incoming;
+
+    if (parse_body(call, &body, err) < 0 ||
+        api_incoming_parse(body, &incoming, err) < 0) {
+        return -1;
+    }
+    call->status = 201;
+    return call->api->ops->add_incoming(call->api->arg, &incoming, ret_object,
+                                        err);
+}
+
+/* Where the client left off: the header that browsers send, or ?after=N. */
+static int find_after(const struct api_http_head *head, uint64_t *ret_after,
+                      struct error *err)
+{
+    static const char name[] = "after=";
+
+    *ret_after = UINT64_MAX;
+    if (head->last_event_id[0]) {
+        return api_events_parse_sequence(head->last_event_id, ret_after, err);
+    }
+    if (!head->has_query) {
+        return 0;
+    }
+    if (strncmp(head->query, name, strlen(name))) {
+        return error_set(err, ERR_BAD_REQUEST,
+                         "the query \"%s\" is not after=NUMBER", head->query);
+    }
+    return api_events_parse_sequence(head->query + strlen(name), ret_after,
+                                     err);
+}
+
+static int call_events(struct api_call *call, struct api_reply *reply,
+                       struct error *err)
+{
+    struct api *api = call->api;
+    uint64_t after;
+
+    if (find_after(call->head, &after, err) < 0) {
+        return -1;
+    }
+    if (api_server_followers(api->server) >= API_FOLLOWERS_MAX) {
+        return error_set(err, ERR_LIMIT,
+                         "%d clients follow the events, the limit",
+                         API_FOLLOWERS_MAX);
+    }
+    reply->body = api_events_replay(api->events, after);
+    if (!reply->body) {
+        return error_set(err, ERR_NO_MEMORY, "out of memory for the events");
+    }
+    reply->status = 200;
+    reply->is_stream = true;
+    return 0;
+}
+
 static int call_op(struct api_call *call, struct api_reply *reply,
                    struct json_object **ret_object, struct error *err)
 {
@@ -104,11 +180,19 @@ static int call_op(struct api_call *call, struct api_reply *reply,
     if (call->route->action == API_ACTION_MIGRATE) {
         return call_migrate(call, reply, ret_object, err);
     }
+    if (call->route->action == API_ACTION_SET) {
+        return call_set(call, ret_object, err);
+    }
+    if (call->route->action == API_ACTION_ADD_INCOMING) {
+        return call_add_incoming(call, ret_object, err);
+    }
     if (check_no_body(call, err) < 0) {
         return -1;
     }
     switch (call->route->action) {
     case API_ACTION_MIGRATE:
+    case API_ACTION_SET:
+    case API_ACTION_ADD_INCOMING:
         break;
     case API_ACTION_LIST:
         return ops->list(arg, ret_object, err);
@@ -118,6 +202,12 @@ static int call_op(struct api_call *call, struct api_reply *reply,
         return ops->cancel(arg, call->id, ret_object, err);
     case API_ACTION_POSTCOPY:
         return ops->postcopy(arg, call->id, ret_object, err);
+    case API_ACTION_LIST_INCOMING:
+        return ops->list_incoming(arg, ret_object, err);
+    case API_ACTION_REMOVE_INCOMING:
+        return ops->remove_incoming(arg, call->id, ret_object, err);
+    case API_ACTION_EVENTS:
+        return call_events(call, reply, err);
     case API_ACTION_PEERS:
         return ops->peers(arg, ret_object, err);
     case API_ACTION_HOST:
@@ -140,6 +230,12 @@ static void answer_cb(void *arg, const struct api_http_head *head,
         api_reply_set_error(reply, reply->allow ? 405 : 0, "local", &err);
         return;
     }
+    if (head->has_query && call.route->action != API_ACTION_EVENTS) {
+        error_set(&err, ERR_BAD_REQUEST, "%.200s takes no query (?%s)",
+                  head->target, head->query);
+        api_reply_set_error(reply, 0, "local", &err);
+        return;
+    }
     if (call_op(&call, reply, &object, &err) < 0) {
         if (!error_is_set(&err)) {
             error_set(&err, ERR_INTERNAL, "refused without a reason");
@@ -147,7 +243,9 @@ static void answer_cb(void *arg, const struct api_http_head *head,
         api_reply_set_error(reply, call.refuse_status, call.route->side, &err);
         return;
     }
-    api_reply_set_json(reply, call.status, object);
+    if (!reply->is_stream) {
+        api_reply_set_json(reply, call.status, object);
+    }
 }
 
 static struct api_server *open_server(const struct api_params *params,
@@ -190,14 +288,63 @@ struct api *api_new(const struct api_params *params, const struct api_ops *ops,
     }
     api->ops = ops;
     api->arg = arg;
-    api->server = open_server(params, api, err);
+    api->events = api_events_new((uint64_t)clock_wall_us());
+    if (!api->events) {
+        error_set(err, ERR_NO_MEMORY, "out of memory for the API's events");
+    } else {
+        api->server = open_server(params, api, err);
+    }
     if (!api->server) {
         error_wrap(err, "opening the API");
+        api_events_free(api->events);
         free(api->socket_path);
         free(api);
         return NULL;
     }
     return api;
+}
+
+static const char *text_of(struct json_object *object)
+{
+    const char *text = json_object_to_json_string_ext(
+        object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+    return text ? text : "{}";
+}
+
+static void add_at(struct json_object *object)
+{
+    char at[40];
+
+    clock_format_wall(clock_wall_us(), at, sizeof(at));
+    json_object_object_add(object, "at", json_object_new_string(at));
+}
+
+void api_publish(struct api *api, const char *type, struct json_object *object)
+{
+    add_at(object);
+    json_object_object_add(
+        object, "sequence",
+        json_object_new_uint64(api_events_last(api->events) + 1));
+    const char *text = api_events_add(api->events, type, text_of(object));
+    if (text) {
+        api_server_publish(api->server, text);
+    }
+}
+
+void api_publish_passing(struct api *api, const char *type,
+                         struct json_object *object)
+{
+    add_at(object);
+    char *text = api_events_make_passing(type, text_of(object));
+    if (text) {
+        api_server_publish(api->server, text);
+    }
+    free(text);
+}
+
+bool api_has_followers(const struct api *api)
+{
+    return api_server_followers(api->server) > 0;
 }
 
 void api_free(struct api *api)
@@ -206,6 +353,7 @@ void api_free(struct api *api)
         return;
     }
     api_server_free(api->server);
+    api_events_free(api->events);
     path_remove_socket(api->socket_path);
     free(api->socket_path);
     free(api);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proxy/api-member.h"
 #include "util/clock.h"
 #include "util/error.h"
 #include "util/parse.h"
@@ -24,8 +25,6 @@ struct json_object;
 struct loop;
 
 /* Limits, in bytes without the final NUL. */
-#define API_ID_MAX 64    /* [A-Za-z0-9._-], not "." or ".." */
-#define API_NAME_MAX 128 /* names of guests and peers */
 #define API_MULTIFD_MAX 16
 #define API_DOWNTIME_MS_MAX 60000
 #define API_SECONDS_MAX 604800   /* a week: timeout, postcopy after */
@@ -65,6 +64,20 @@ struct api_migrate {
     enum api_on_timeout on_timeout;
 };
 
+/* What PATCH /v1/migrations/ID changes. */
+struct api_limits {
+    bool has_bandwidth, has_max_downtime;
+    uint64_t bandwidth_bytes_per_second; /* PARSE_UNLIMITED: no own cap */
+    unsigned max_downtime_ms;
+};
+
+/* What POST /v1/incoming says: the QEMU at qmp_path waits for guest vm. */
+struct api_incoming {
+    char vm[API_NAME_MAX + 1];
+    char uuid[API_UUID_SIZE + 1]; /* lower case; "": any */
+    char qmp_path[PATH_SOCKET_MAX + 1];
+};
+
 /* True if both ask for the same (all members, the id too): a repeated request
  * with the same id is answered with the migration it began. */
 bool api_migrate_is_equal(const struct api_migrate *a,
@@ -94,6 +107,20 @@ struct api_ops {
                   struct error *err);
     int (*postcopy)(void *arg, const char *id, struct json_object **ret_body,
                     struct error *err);
+    /* PATCH /v1/migrations/ID; the answer is the migration. ERR_TOO_LATE where
+     * the limit has no effect any more, ERR_UNSUPPORTED at the destination. */
+    int (*set)(void *arg, const char *id, const struct api_limits *limits,
+               struct json_object **ret_body, struct error *err);
+    /* POST /v1/incoming: takes the place of what was said of this guest before.
+     * The answer has the id by which it is removed. */
+    int (*add_incoming)(void *arg, const struct api_incoming *incoming,
+                        struct json_object **ret_body, struct error *err);
+    /* GET /v1/incoming: {"incoming":[...]} */
+    int (*list_incoming)(void *arg, struct json_object **ret_body,
+                         struct error *err);
+    /* DELETE /v1/incoming/ID; the answer is what was removed. */
+    int (*remove_incoming)(void *arg, const char *id,
+                           struct json_object **ret_body, struct error *err);
     /* GET /v1/peers: {"peers":[...]} */
     int (*peers)(void *arg, struct json_object **ret_body, struct error *err);
     /* GET /v1/host: name, version, instance, limits */
@@ -118,6 +145,19 @@ struct api;
  * api_free(). */
 struct api *api_new(const struct api_params *params, const struct api_ops *ops,
                     void *arg, struct error *err);
+
+/* Tells all who follow GET /v1/events, and keeps it for those who come back:
+ * type is a word, object becomes its data (with "sequence" and "at" added; the
+ * reference stays with the caller). */
+void api_publish(struct api *api, const char *type, struct json_object *object);
+
+/* The same, but only for those who follow now: it has no sequence number and is
+ * not kept. For what is out of date a second later. */
+void api_publish_passing(struct api *api, const char *type,
+                         struct json_object *object);
+
+/* Whether anybody follows the events. */
+bool api_has_followers(const struct api *api);
 
 /* Closes all connections and removes the socket. Not from within an op. NULL
  * is fine. */

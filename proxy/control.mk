@@ -9,7 +9,9 @@ libmpproxy_la_SOURCES += \
 	proxy/destination-setup.c \
 	proxy/facts.c proxy/facts.h \
 	proxy/manager.c proxy/manager.h \
+	proxy/incoming.c proxy/incoming.h \
 	proxy/manager-api.c \
+	proxy/manager-events.c \
 	proxy/manager-peer.c \
 	proxy/manager-private.h \
 	proxy/migration.c proxy/migration.h \
@@ -24,6 +26,7 @@ libmpproxy_la_SOURCES += \
 	proxy/source-commit.c \
 	proxy/source-private.h \
 	proxy/source-run.c \
+	proxy/source-set.c \
 	proxy/source-setup.c \
 	proxy/source-undo.c \
 	proxy/store.c proxy/store.h \

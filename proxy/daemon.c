@@ -211,12 +211,16 @@ static int start(struct daemon *daemon, struct error *err)
     if (!daemon->api) {
         return error_wrap(err, "api.socket");
     }
+    manager_set_api(daemon->manager, daemon->api);
     manager_take_over(daemon->manager);
     return 0;
 }
 
 static void stop(struct daemon *daemon)
 {
+    if (daemon->manager) {
+        manager_set_api(daemon->manager, NULL);
+    }
     api_free(daemon->api);
     manager_free(daemon->manager);
     peers_free(daemon->peers);

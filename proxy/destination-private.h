@@ -16,6 +16,7 @@
 
 struct destination {
     struct migration m;
+    char expected_uuid[API_UUID_SIZE + 1]; /* said on this host; "": any */
     struct monitor monitor;
     struct facts facts;
     struct loop_timer deadline;

@@ -2,6 +2,7 @@
 /* The destination's end: prepare, lanes, listen. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "proxy/destination-private.h"
 #include "qmp/json-value.h"
@@ -272,6 +273,13 @@ static int check_qemu(struct destination *d, struct error *err)
         return error_set(err, ERR_MISMATCH,
                          "the monitor %s belongs to guest \"%s\", not \"%s\"",
                          d->m.qmp_path, facts->name, d->m.request.vm);
+    }
+    if (d->expected_uuid[0] && strcasecmp(facts->uuid, d->expected_uuid)) {
+        return error_set(err, ERR_MISMATCH,
+                         "guest %s was announced on %s with UUID %s, the QEMU "
+                         "at %s says %s",
+                         d->m.request.vm, d->m.env->conf->name,
+                         d->expected_uuid, d->m.qmp_path, facts->uuid);
     }
     if (strcmp(facts->status.text, "inmigrate")) {
         return error_set(err, ERR_GUEST_STATE,

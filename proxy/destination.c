@@ -137,15 +137,25 @@ static void refuse_request(struct peer_request *request, enum error_code code,
     peer_request_fail(request, &err);
 }
 
+/* The QEMU that waits for the guest: as the peer names it, as was said here, or
+ * by template. What was said here needs no right of the peer's to be named. */
 static int choose_path(struct destination *d, json_object *params,
-                       struct error *err)
+                       const struct api_incoming *incoming, struct error *err)
 {
     const struct conf *conf = d->m.env->conf;
     const struct conf_peer *peer = conf_find_peer(conf, d->m.request.peer);
     char *path = NULL;
-    const char *named;
+    const char *named = NULL;
 
-    if (!json_value_text(params, "qmp", &named)) {
+    json_value_text(params, "qmp", &named);
+    if (incoming && (!named || !strcmp(named, incoming->qmp_path))) {
+        json_value_copy_text(d->m.qmp_path, sizeof(d->m.qmp_path),
+                             incoming->qmp_path);
+        json_value_copy_text(d->expected_uuid, sizeof(d->expected_uuid),
+                             incoming->uuid);
+        return 0;
+    }
+    if (!named) {
         if (path_expand_vm(conf->qmp_path, d->m.request.vm, &path, err)) {
             return -1;
         }
@@ -169,7 +179,8 @@ static int choose_path(struct destination *d, json_object *params,
 
 struct destination *destination_start(const struct migration_env *env,
                                       struct peer_request *request,
-                                      const struct api_migrate *wish)
+                                      const struct api_migrate *wish,
+                                      const struct api_incoming *incoming)
 {
     json_object *params = peer_request_params(request), *facts;
     struct destination *d = destination_new(env, wish);
@@ -184,7 +195,7 @@ struct destination *destination_start(const struct migration_env *env,
     json_value_bool(params, "preempt_needed", &d->preempt_needed);
     if (!json_value_object(params, "facts", &facts)) {
         error_set(&err, ERR_PROTOCOL, "migration.prepare: no \"facts\"");
-    } else if (!choose_path(d, params, &err)) {
+    } else if (!choose_path(d, params, incoming, &err)) {
         d->source_facts = json_object_get(facts);
         d->prepare = request;
         if (!destination_prepare(d, &err)) {

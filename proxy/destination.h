@@ -19,10 +19,12 @@
 struct destination;
 
 /* "migration.prepare": checks the request, begins, answers it in any case.
- * NULL if nothing was begun. */
+ * incoming: what was said on this host of the QEMU that waits for the guest;
+ * NULL: nothing. NULL if nothing was begun. */
 struct destination *destination_start(const struct migration_env *env,
                                       struct peer_request *request,
-                                      const struct api_migrate *wish);
+                                      const struct api_migrate *wish,
+                                      const struct api_incoming *incoming);
 
 /* What a daemon that has ended left behind: binds itself not to start, or makes
  * sure that a guest that was started runs. */

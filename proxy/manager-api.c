@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "proxy/api-migrate.h"
 #include "proxy/manager-private.h"
 #include "qmp/json-value.h"
 
@@ -174,6 +175,79 @@ static int op_postcopy(void *arg, const char *id, json_object **ret_body,
     return op_show(arg, id, ret_body, err);
 }
 
+static int op_set(void *arg, const char *id, const struct api_limits *limits,
+                  json_object **ret_body, struct error *err)
+{
+    struct manager *manager = arg;
+    struct migration *m = find_any(manager, id);
+
+    if (!m && find_any_ended(manager, id)) {
+        return error_set(err, ERR_TOO_LATE, "migration %s has ended", id);
+    }
+    if (m && !m->is_source) {
+        return error_set(err, ERR_UNSUPPORTED,
+                         "migration %s comes from %s: its limits are set there",
+                         id, m->request.peer);
+    }
+    if (m && source_set_limits(manager_source(m), limits, err)) {
+        return -1;
+    }
+    return op_show(arg, id, ret_body, err);
+}
+
+static int op_add_incoming(void *arg, const struct api_incoming *said,
+                           json_object **ret_body, struct error *err)
+{
+    struct manager *manager = arg;
+    const struct conf *conf = manager->env.conf;
+    char id[API_ID_MAX + 1];
+
+    if (path_check_allowed(said->qmp_path, conf->socket_dirs.items,
+                           conf->socket_dirs.count, err)) {
+        return error_wrap(err, "member \"qmp\"");
+    }
+    api_migrate_make_id(id);
+    const struct incoming_entry *entry =
+        incoming_add(&manager->incoming, id, said, clock_wall_us(), err);
+    if (!entry) {
+        return -1;
+    }
+    *ret_body = incoming_entry_to_json(entry);
+    return 0;
+}
+
+static int op_list_incoming(void *arg, json_object **ret_body,
+                            struct error *err)
+{
+    struct manager *manager = arg;
+    json_object *body = json_object_new_object();
+    json_object *array = json_object_new_array();
+
+    LIST_EACH (node, &manager->incoming.entries) {
+        json_object_array_add(array, incoming_entry_to_json(container_of(
+                                         node, struct incoming_entry, node)));
+    }
+    json_object_object_add(body, "incoming", array);
+    *ret_body = body;
+    return 0;
+}
+
+static int op_remove_incoming(void *arg, const char *id, json_object **ret_body,
+                              struct error *err)
+{
+    struct manager *manager = arg;
+    struct incoming_entry *entry = incoming_find(&manager->incoming, id);
+
+    if (!entry) {
+        return error_set(err, ERR_NOT_FOUND,
+                         "no guest is waited for under \"%s\" on %s", id,
+                         manager->env.conf->name);
+    }
+    *ret_body = incoming_entry_to_json(entry);
+    incoming_remove(&manager->incoming, entry);
+    return 0;
+}
+
 static int op_peers(void *arg, json_object **ret_body, struct error *err)
 {
     struct manager *manager = arg;
@@ -220,6 +294,10 @@ const struct api_ops manager_api_ops = {
     .show = op_show,
     .cancel = op_cancel,
     .postcopy = op_postcopy,
+    .set = op_set,
+    .add_incoming = op_add_incoming,
+    .list_incoming = op_list_incoming,
+    .remove_incoming = op_remove_incoming,
     .peers = op_peers,
     .host = op_host,
 };

@@ -89,8 +89,10 @@ static void on_prepare(struct manager *manager, struct peer_request *request,
             }
         }
     }
-    struct destination *destination =
-        destination_start(&manager->env, request, &wish);
+    const struct incoming_entry *waiting =
+        incoming_find_vm(&manager->incoming, vm);
+    struct destination *destination = destination_start(
+        &manager->env, request, &wish, waiting ? &waiting->said : NULL);
     if (destination) {
         manager_add(manager, destination_migration(destination));
     }

@@ -4,6 +4,7 @@
 #define PROXY_MANAGER_PRIVATE_H
 
 #include "proxy/destination.h"
+#include "proxy/incoming.h"
 #include "proxy/manager.h"
 #include "proxy/source.h"
 
@@ -24,10 +25,17 @@ struct manager {
     struct list ended;  /* struct ended, oldest first */
     unsigned active_count;
     unsigned ended_count;
+    struct incoming incoming;
+    struct api *api; /* NULL: nobody listens yet */
+    struct loop_timer progress;
     bool draining;
     loop_fn on_idle;
     void *idle_arg;
 };
+
+/* manager-events.c: what followers of the API are told. */
+void manager_on_change(void *arg, struct migration *m);
+void manager_progress_cb(void *arg);
 
 /* The migration under way; peer may be NULL. */
 struct migration *manager_find_active(struct manager *manager, const char *id,

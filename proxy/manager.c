@@ -120,8 +120,22 @@ struct reap {
     struct migration *m;
 };
 
+/* The QEMU that was said to wait has its guest. */
+static void forget_incoming(struct manager *manager, const struct migration *m)
+{
+    struct incoming_entry *entry =
+        m->is_source || m->state != MIGRATION_COMPLETED
+            ? NULL
+            : incoming_find_vm(&manager->incoming, m->request.vm);
+
+    if (entry && !strcmp(entry->said.qmp_path, m->qmp_path)) {
+        incoming_remove(&manager->incoming, entry);
+    }
+}
+
 static void reap_now(struct manager *manager, struct migration *m)
 {
+    forget_incoming(manager, m);
     keep_record(manager, m->request.id, m->is_source, migration_to_record(m));
     manager->active_count--;
     if (m->is_source) {
@@ -184,6 +198,8 @@ void manager_add(struct manager *manager, struct migration *m)
 {
     list_append(&manager->active, &m->node);
     manager->active_count++;
+    manager_on_change(manager, m);
+    manager_progress_cb(manager);
 }
 
 /* Memory the kernel could give now, or 0 if it does not say. */
@@ -295,11 +311,14 @@ struct manager *manager_new(struct loop *control, struct loop *data,
                                           .data = data,
                                           .conf = conf,
                                           .store = store,
+                                          .on_change = manager_on_change,
                                           .on_end = on_end,
                                           .arrived_stopped = arrived_stopped,
                                           .arg = manager};
     list_init(&manager->active);
     list_init(&manager->ended);
+    incoming_init(&manager->incoming);
+    loop_timer_init(&manager->progress, control, manager_progress_cb, manager);
     if (store_each(store, on_record, on_bad_record, manager, err)) {
         manager_free(manager);
         return NULL;
@@ -313,6 +332,9 @@ void manager_free(struct manager *manager)
         return;
     }
     manager->on_idle = NULL;
+    manager->api = NULL;
+    loop_timer_done(&manager->progress);
+    incoming_done(&manager->incoming);
     while (!list_is_empty(&manager->active)) {
         struct migration *m =
             container_of(manager->active.next, struct migration, node);

@@ -20,6 +20,9 @@ void manager_free(struct manager *manager);
 void manager_set_peers(struct manager *manager, struct peers *peers);
 void manager_set_conf(struct manager *manager, const struct conf *conf);
 
+/* Who is told of what happens; NULL: nobody. */
+void manager_set_api(struct manager *manager, struct api *api);
+
 /* Finishes or undoes what an earlier daemon left behind. */
 void manager_take_over(struct manager *manager);
 

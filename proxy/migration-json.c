@@ -162,6 +162,19 @@ static json_object *downtime_to_json(const struct migration *m)
     return object;
 }
 
+static json_object *limits_to_json(const struct migration *m)
+{
+    json_object *limits = json_object_new_object();
+
+    json_object_object_add(
+        limits, "bandwidth_bytes_per_second",
+        m->bandwidth_bytes_per_second == PARSE_UNLIMITED
+            ? json_object_new_string("unlimited")
+            : json_object_new_uint64(m->bandwidth_bytes_per_second));
+    add_uint(limits, "max_downtime_ms", m->max_downtime_ms);
+    return limits;
+}
+
 json_object *migration_to_json(struct migration *m)
 {
     json_object *object = json_object_new_object();
@@ -180,6 +193,9 @@ json_object *migration_to_json(struct migration *m)
     add_text(object, "mode", api_mode_name(m->request.mode));
     add_bool(object, "preempt", m->preempt);
     add_uint(object, "multifd_channels", m->request.multifd);
+    if (m->is_source) {
+        json_object_object_add(object, "limits", limits_to_json(m));
+    }
     add_text(object, "state", migration_state_name(m->state));
     add_bool(object, "postcopy", m->postcopy);
     add_text(object, "result", result_name(m));

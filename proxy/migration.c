@@ -19,6 +19,8 @@ void migration_init(struct migration *m, const struct migration_env *env,
     migration_request_key(request, m->request_key, sizeof(m->request_key));
     snprintf(m->context, sizeof(m->context), "mig=%s side=%s", request->id,
              is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION);
+    m->bandwidth_bytes_per_second = request->bandwidth_bytes_per_second;
+    m->max_downtime_ms = request->max_downtime_ms;
     m->state = MIGRATION_PREPARING;
     m->guest_is_on = MIGRATION_SOURCE;
     m->started_wall_us = clock_wall_us();
@@ -86,6 +88,7 @@ int migration_commit_state(struct migration *m, enum migration_state state,
     }
     migration_log(m, LOG_LEVEL_INFO, "%s -> %s", migration_state_name(before),
                   migration_state_name(state));
+    m->env->on_change(m->env->arg, m);
     return 0;
 }
 
@@ -102,6 +105,7 @@ void migration_set_state(struct migration *m, enum migration_state state)
         if (migration_state_is_end(state)) {
             m->ended_wall_us = clock_wall_us();
         }
+        m->env->on_change(m->env->arg, m);
     }
 }
 

@@ -36,6 +36,9 @@ struct migration_env {
     const struct conf *conf;
     struct store *store;
     struct peers *peers;
+    /* Something that the API shows and that people wait for has changed: its
+     * state, its limits. */
+    void (*on_change)(void *arg, struct migration *migration);
     /* The migration has ended and can be freed (not from within this call). */
     void (*on_end)(void *arg, struct migration *migration);
     /* The id of the migration by which this very QEMU got its guest, if that
@@ -58,6 +61,9 @@ struct migration {
     char request_key[MIGRATION_REQUEST_KEY_BYTES];
     char context[96]; /* for log lines */
     char uuid[40];
+    /* in force, as changed since they were asked for */
+    uint64_t bandwidth_bytes_per_second;
+    unsigned max_downtime_ms;
 
     enum migration_state state;
     bool cancelled;    /* somebody asked for it */

@@ -5,6 +5,7 @@
  *   source-setup.c   preparing, connecting, setup
  *   source-run.c     following QEMU: precopy, the switch, pre-switchover
  *   source-commit.c  COMMIT and everything after it
+ *   source-set.c     other limits on the way
  *   source-undo.c    everything back to where it was */
 #ifndef PROXY_SOURCE_PRIVATE_H
 #define PROXY_SOURCE_PRIVATE_H
@@ -46,6 +47,8 @@ struct source {
     mp_time deadline_limit;
     struct loop_timer poll;
     struct loop_timer retry;
+
+    unsigned wanted_downtime_ms; /* told to QEMU, not answered yet */
 
     /* the destination */
     bool taken_over;     /* from an earlier daemon's record */

@@ -324,9 +324,8 @@ static int dial_lanes(struct source *s, struct error *err)
         .bandwidth_bytes_per_second = cap,
     };
 
-    if (m->request.bandwidth_bytes_per_second < cap) {
-        params.bandwidth_bytes_per_second =
-            m->request.bandwidth_bytes_per_second;
+    if (m->bandwidth_bytes_per_second < cap) {
+        params.bandwidth_bytes_per_second = m->bandwidth_bytes_per_second;
     }
     m->carrier = carrier_new(&params, &carrier_ops, s, err);
     if (!m->carrier) {
@@ -489,7 +488,7 @@ static void on_listen(void *arg, json_object *result, const struct error *err)
         .multifd_channels = m->request.multifd,
         /* the cap is the carrier's: QEMU's would delay what is urgent */
         .max_bandwidth_bytes_per_second = UINT64_MAX,
-        .max_downtime_ms = m->request.max_downtime_ms,
+        .max_downtime_ms = m->max_downtime_ms,
     };
 
     if (m->state != MIGRATION_CONNECTING) {

@@ -32,6 +32,11 @@ struct migration *source_migration(struct source *source);
 int source_cancel(struct source *source, const struct error *why,
                   struct error *err);
 int source_postcopy(struct source *source, struct error *err);
+/* Other limits from now on. A new downtime is in force (in the migration's
+ * max_downtime_ms) once QEMU has taken it, which env->on_change tells.
+ * ERR_TOO_LATE where one of them no longer means anything. */
+int source_set_limits(struct source *source, const struct api_limits *limits,
+                      struct error *err);
 
 /* The destination's daemon was started anew and has lost its end. */
 void source_peer_restarted(struct source *source);

@@ -255,6 +255,16 @@ void qmp_migrate_set_bandwidth(struct qmp *qmp, uint64_t bytes_per_second,
                 done_cb, cb, arg);
 }
 
+void qmp_migrate_set_downtime(struct qmp *qmp, unsigned max_downtime_ms,
+                              mp_time timeout, qmp_done_cb cb, void *arg)
+{
+    struct json_object *args = json_object_new_object();
+
+    add(&args, "downtime-limit", json_object_new_uint64(max_downtime_ms));
+    submit_done(qmp, "migrate-set-parameters", IN_BAND, args, true, timeout,
+                done_cb, cb, arg);
+}
+
 /* --- texts -------------------------------------------------------------- */
 
 #define TEXT_MAX 255

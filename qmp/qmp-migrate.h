@@ -183,6 +183,10 @@ void qmp_migrate_quit(struct qmp *qmp, mp_time timeout, qmp_done_cb cb,
 void qmp_migrate_set_bandwidth(struct qmp *qmp, uint64_t bytes_per_second,
                                mp_time timeout, qmp_done_cb cb, void *arg);
 
+/* downtime-limit, also during a migration; at most QMP_CAPS_DOWNTIME_MAX_MS. */
+void qmp_migrate_set_downtime(struct qmp *qmp, unsigned max_downtime_ms,
+                              mp_time timeout, qmp_done_cb cb, void *arg);
+
 /* The pure part of qmp_migrate_query(). -1 and ERR_PROTOCOL if result is no
  * object. */
 int qmp_migrate_parse_info(struct json_object *result,

@@ -208,7 +208,7 @@ static bool follow_once(struct follow *follow, enum ctl_exit *ret_exit)
         ctl_http_request(follow->call->http, "GET", path, NULL, &answer, &err);
     if (status < 0 || status >= 500) {
         if (status > 0) {
-            error_set(&err, ERR_PEER_UNREACHABLE,
+            error_set(&err, ERR_DAEMON_UNREACHABLE,
                       "the daemon answers with HTTP status %d", status);
         }
         *ret_exit = CTL_EXIT_FAILURE;

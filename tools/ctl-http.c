@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* Requests to a daemon's API over its unix socket. */
-#include "tools/ctl-http.h"
+#include "tools/ctl-http-private.h"
 
-#include <curl/curl.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,15 +13,6 @@
 #define REQUEST_TIMEOUT_MS 10000L
 #define CONNECT_TIMEOUT_MS 5000L
 #define ANSWER_BYTES_MAX (16 * 1024 * 1024)
-
-struct ctl_http {
-    CURL *curl;
-    struct curl_slist *headers;
-    char *socket_path;
-    char *answer; /* bytes of the last one */
-    size_t size;
-    size_t capacity;
-};
 
 static size_t write_cb(char *bytes, size_t unit, size_t count, void *arg)
 {
@@ -45,7 +35,7 @@ static size_t write_cb(char *bytes, size_t unit, size_t count, void *arg)
     return size;
 }
 
-static void set_options(struct ctl_http *http)
+void ctl_http_set_options(struct ctl_http *http)
 {
     CURL *curl = http->curl;
 
@@ -70,7 +60,7 @@ struct ctl_http *ctl_http_new(const char *socket_path, struct error *err)
         (http->headers =
              curl_slist_append(NULL, "Content-Type: application/json")) &&
         (http->curl = curl_easy_init())) {
-        set_options(http);
+        ctl_http_set_options(http);
         return http;
     }
     error_set(err, ERR_NO_MEMORY, "out of memory for the API");
@@ -97,14 +87,14 @@ const char *ctl_http_socket_path(const struct ctl_http *http)
     return http->socket_path;
 }
 
-static int set_curl_error(struct ctl_http *http, CURLcode code,
-                          struct error *err)
+int ctl_http_set_curl_error(struct ctl_http *http, CURLcode code,
+                            struct error *err)
 {
     long errnum = 0;
 
     curl_easy_getinfo(http->curl, CURLINFO_OS_ERRNO, &errnum);
     if (code == CURLE_COULDNT_CONNECT && errnum) {
-        return error_set_errno(err, ERR_PEER_UNREACHABLE, (int)errnum,
+        return error_set_errno(err, ERR_DAEMON_UNREACHABLE, (int)errnum,
                                "no daemon answers at %s (is migproxy running?)",
                                http->socket_path);
     }
@@ -116,7 +106,7 @@ static int set_curl_error(struct ctl_http *http, CURLcode code,
     return error_set(err,
                      code == CURLE_COULDNT_CONNECT ||
                              code == CURLE_COULDNT_RESOLVE_HOST
-                         ? ERR_PEER_UNREACHABLE
+                         ? ERR_DAEMON_UNREACHABLE
                          : ERR_LINK_LOST,
                      "no answer from the daemon at %s: %s", http->socket_path,
                      curl_easy_strerror(code));
@@ -153,17 +143,19 @@ int ctl_http_request(struct ctl_http *http, const char *method,
         url = NULL;
         return error_set(err, ERR_NO_MEMORY, "out of memory for a request");
     }
-    if (!strcmp(method, "POST")) {
+    if (!strcmp(method, "GET")) {
+        curl_easy_setopt(http->curl, CURLOPT_HTTPGET, 1L);
+    } else {
         curl_easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE, (long)strlen(text));
         curl_easy_setopt(http->curl, CURLOPT_COPYPOSTFIELDS, text);
-    } else {
-        curl_easy_setopt(http->curl, CURLOPT_HTTPGET, 1L);
     }
+    curl_easy_setopt(http->curl, CURLOPT_CUSTOMREQUEST,
+                     strcmp(method, "GET") ? method : NULL);
     curl_easy_setopt(http->curl, CURLOPT_URL, url);
     http->size = 0;
     CURLcode code = curl_easy_perform(http->curl);
     if (code != CURLE_OK) {
-        return set_curl_error(http, code, err);
+        return ctl_http_set_curl_error(http, code, err);
     }
     curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
     struct json_object *answer = parse_answer(http);

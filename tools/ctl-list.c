@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "qmp/json-value.h"
+#include "tools/ctl-ask.h"
 #include "tools/ctl-output.h"
 #include "tools/ctl-report.h"
 #include "tools/ctl.h"
@@ -20,47 +21,6 @@
 static void put_object(struct json_object **object)
 {
     json_object_put(*object);
-}
-
-/* Asks. NULL when an error was printed. */
-static struct json_object *ask(const struct ctl_call *call, const char *method,
-                               const char *path)
-{
-    struct error err = ERROR_INIT;
-    CLEANUP(put_object) struct json_object *answer = NULL;
-    int status =
-        ctl_http_request(call->http, method, path, NULL, &answer, &err);
-
-    if (status < 0) {
-        ctl_output_error(&err, call->json);
-        return NULL;
-    }
-    if (status != 200) {
-        ctl_output_refusal(status, answer, call->json);
-        return NULL;
-    }
-    return steal_ptr(&answer);
-}
-
-/* The same about the migration that the call names. verb NULL: shows it. */
-static struct json_object *ask_of_id(const struct ctl_call *call,
-                                     const char *verb)
-{
-    char path[128];
-
-    /* nothing that could change the path's meaning; the daemon's own rule */
-    if (!*call->id || strlen(call->id) > 64 ||
-        call->id[strspn(call->id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop"
-                                  "qrstuvwxyz0123456789._-")]) {
-        struct error err = ERROR_INIT;
-        error_set(&err, ERR_NOT_FOUND, "\"%.80s\" is no id of a migration",
-                  call->id);
-        ctl_output_error(&err, call->json);
-        return NULL;
-    }
-    snprintf(path, sizeof(path), "/v1/migrations/%s%s%s", call->id,
-             verb ? "/" : "", verb ? verb : "");
-    return ask(call, verb ? "POST" : "GET", path);
 }
 
 /* ---- tables ---- */
@@ -215,7 +175,8 @@ static int print_list(const struct ctl_call *call, const char *path,
                       const char *member, const char *const *titles,
                       void (*fill)(struct json_object *row, char **cells))
 {
-    CLEANUP(put_object) struct json_object *answer = ask(call, "GET", path);
+    CLEANUP(put_object)
+    struct json_object *answer = ctl_ask(call, "GET", path, NULL);
     struct json_object *array = NULL;
 
     if (!answer) {
@@ -249,7 +210,8 @@ int ctl_peers(const struct ctl_call *call)
 
 int ctl_show(const struct ctl_call *call)
 {
-    CLEANUP(put_object) struct json_object *answer = ask_of_id(call, NULL);
+    CLEANUP(put_object)
+    struct json_object *answer = ctl_ask_of_id(call, "GET", NULL, NULL);
 
     if (!answer) {
         return CTL_EXIT_FAILURE;
@@ -264,7 +226,8 @@ int ctl_show(const struct ctl_call *call)
 
 static int order(const struct ctl_call *call, const char *verb)
 {
-    CLEANUP(put_object) struct json_object *answer = ask_of_id(call, verb);
+    CLEANUP(put_object)
+    struct json_object *answer = ctl_ask_of_id(call, "POST", verb, NULL);
 
     if (!answer) {
         return CTL_EXIT_FAILURE;
@@ -288,10 +251,33 @@ int ctl_postcopy(const struct ctl_call *call)
     return order(call, "postcopy");
 }
 
+static bool ends_in(const char *name, const char *end)
+{
+    size_t size = strlen(name), end_size = strlen(end);
+    return size >= end_size && !strcmp(name + size - end_size, end);
+}
+
+/* A value by its name's unit. */
+static const char *value_text(const char *name, struct json_object *value,
+                              char *buf, size_t size)
+{
+    uint64_t number;
+
+    if (!json_object_is_type(value, json_type_int)) {
+        return value ? json_object_get_string(value) : "-";
+    }
+    number = json_object_get_uint64(value);
+    if (ends_in(name, "_bytes_per_second")) {
+        return parse_format_rate(number, buf, size);
+    }
+    return ends_in(name, "_bytes") ? parse_format_size(number, buf, size)
+                                   : json_object_get_string(value);
+}
+
 /* Members and those of objects inside, "limits.sessions  16". */
 static void print_members(struct json_object *object, const char *prefix)
 {
-    char path[128];
+    char path[128], text[FORMAT_SIZE];
 
     json_object_object_foreach(object, name, value)
     {
@@ -301,7 +287,7 @@ static void print_members(struct json_object *object, const char *prefix)
             print_members(value, path);
         } else {
             ctl_output_print(stdout, "%-36s %s\n", path,
-                             value ? json_object_get_string(value) : "-");
+                             value_text(name, value, text, sizeof(text)));
         }
     }
 }
@@ -309,7 +295,7 @@ static void print_members(struct json_object *object, const char *prefix)
 int ctl_host(const struct ctl_call *call)
 {
     CLEANUP(put_object)
-    struct json_object *answer = ask(call, "GET", "/v1/host");
+    struct json_object *answer = ctl_ask(call, "GET", "/v1/host", NULL);
 
     if (!answer) {
         return CTL_EXIT_FAILURE;

@@ -5,14 +5,12 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "tools/ctl-body.h"
 #include "tools/ctl-follow.h"
 #include "tools/ctl-output.h"
 #include "tools/ctl.h"
 #include "util/cleanup.h"
-#include "util/parse.h"
 
-/* An option that takes a time may say up to this; the daemon says its limit. */
-#define SECONDS_MAX ((mp_time)1000000000)
 #define ID_SIZE 16
 
 /* The order of ctl_migrate_options. */
@@ -64,77 +62,6 @@ const char ctl_migrate_details[] =
     "  4  failed or cancelled, the guest is where it was\n"
     "  5  needs attention: read the advice\n";
 
-/* Adds a member; takes value. */
-static void add(struct json_object *body, const char *name,
-                struct json_object *value)
-{
-    json_object_object_add(body, name, value);
-}
-
-static void add_text(const struct ctl_call *call, int option,
-                     struct json_object *body, const char *name)
-{
-    if (call->value[option]) {
-        add(body, name, json_object_new_string(call->value[option]));
-    }
-}
-
-static int wrap(int option, struct error *err)
-{
-    return error_wrap(err, "--%s", ctl_migrate_options[option].name);
-}
-
-static int add_count(const struct ctl_call *call, int option,
-                     struct json_object *body, const char *name,
-                     struct error *err)
-{
-    uint64_t count;
-
-    if (!call->value[option]) {
-        return 0;
-    }
-    if (parse_uint(call->value[option], 0, INT64_MAX, &count, err) < 0) {
-        return wrap(option, err);
-    }
-    add(body, name, json_object_new_uint64(count));
-    return 0;
-}
-
-static int add_seconds(const struct ctl_call *call, int option,
-                       struct json_object *body, const char *name,
-                       struct error *err)
-{
-    mp_time time;
-
-    if (!call->value[option]) {
-        return 0;
-    }
-    if (parse_duration(call->value[option], 0, SECONDS_MAX * MP_SECOND, &time,
-                       err) < 0) {
-        return wrap(option, err);
-    }
-    add(body, name, json_object_new_double((double)time / MP_SECOND));
-    return 0;
-}
-
-static int add_rate(const struct ctl_call *call, int option,
-                    struct json_object *body, const char *name,
-                    struct error *err)
-{
-    uint64_t rate;
-
-    if (!call->value[option]) {
-        return 0;
-    }
-    if (parse_rate(call->value[option], &rate, err) < 0) {
-        return wrap(option, err);
-    }
-    add(body, name,
-        rate == PARSE_UNLIMITED ? json_object_new_string("unlimited")
-                                : json_object_new_uint64(rate));
-    return 0;
-}
-
 static int check_given(const struct ctl_call *call, int option,
                        struct error *err)
 {
@@ -151,23 +78,28 @@ static int check_given(const struct ctl_call *call, int option,
 static int fill_body(const struct ctl_call *call, const char *id,
                      struct json_object *body, struct error *err)
 {
-    add(body, "id", json_object_new_string(id));
-    add_text(call, OPT_VM, body, "vm");
-    add_text(call, OPT_TO, body, "to");
-    add_text(call, OPT_QMP, body, "qmp");
-    add_text(call, OPT_DEST_QMP, body, "dest_qmp");
-    add_text(call, OPT_MODE, body, "mode");
-    add_text(call, OPT_PREEMPT, body, "preempt");
-    add_text(call, OPT_ON_TIMEOUT, body, "on_timeout");
+    json_object_object_add(body, "id", json_object_new_string(id));
+    ctl_body_add_text(call, ctl_migrate_options, OPT_VM, body, "vm");
+    ctl_body_add_text(call, ctl_migrate_options, OPT_TO, body, "to");
+    ctl_body_add_text(call, ctl_migrate_options, OPT_QMP, body, "qmp");
+    ctl_body_add_text(call, ctl_migrate_options, OPT_DEST_QMP, body,
+                      "dest_qmp");
+    ctl_body_add_text(call, ctl_migrate_options, OPT_MODE, body, "mode");
+    ctl_body_add_text(call, ctl_migrate_options, OPT_PREEMPT, body, "preempt");
+    ctl_body_add_text(call, ctl_migrate_options, OPT_ON_TIMEOUT, body,
+                      "on_timeout");
     if (check_given(call, OPT_VM, err) < 0 ||
         check_given(call, OPT_TO, err) < 0 ||
-        add_count(call, OPT_MULTIFD, body, "multifd_channels", err) < 0 ||
-        add_count(call, OPT_MAX_DOWNTIME, body, "max_downtime_ms", err) < 0 ||
-        add_rate(call, OPT_BANDWIDTH, body, "bandwidth_bytes_per_second", err) <
-            0 ||
-        add_seconds(call, OPT_POSTCOPY_AFTER, body, "postcopy_after_seconds",
-                    err) < 0 ||
-        add_seconds(call, OPT_TIMEOUT, body, "timeout_seconds", err) < 0) {
+        ctl_body_add_count(call, ctl_migrate_options, OPT_MULTIFD, body,
+                           "multifd_channels", err) < 0 ||
+        ctl_body_add_count(call, ctl_migrate_options, OPT_MAX_DOWNTIME, body,
+                           "max_downtime_ms", err) < 0 ||
+        ctl_body_add_rate(call, ctl_migrate_options, OPT_BANDWIDTH, body,
+                          "bandwidth_bytes_per_second", err) < 0 ||
+        ctl_body_add_seconds(call, ctl_migrate_options, OPT_POSTCOPY_AFTER,
+                             body, "postcopy_after_seconds", err) < 0 ||
+        ctl_body_add_seconds(call, ctl_migrate_options, OPT_TIMEOUT, body,
+                             "timeout_seconds", err) < 0) {
         return -1;
     }
     return 0;

@@ -23,7 +23,7 @@ enum ctl_exit {
 struct ctl_call {
     struct ctl_http *http;
     bool json;      /* print one JSON object only */
-    const char *id; /* where the command takes one */
+    const char *id; /* where the command takes one; NULL: not given */
     /* values in the order of the command's options, NULL where not given */
     const char *value[CTL_OPTIONS_MAX];
 };
@@ -34,9 +34,11 @@ struct ctl_option {
     const char *help;
 };
 
+enum ctl_takes { CTL_TAKES_NOTHING, CTL_TAKES_ID, CTL_MAY_TAKE_ID };
+
 struct ctl_command {
     const char *name;
-    bool takes_id;
+    enum ctl_takes takes;
     const char *summary;              /* one line */
     const char *details;              /* lines of the command's help, or NULL */
     const struct ctl_option *options; /* ends with a NULL name; or NULL */
@@ -53,5 +55,14 @@ int ctl_cancel(const struct ctl_call *call);
 int ctl_postcopy(const struct ctl_call *call);
 int ctl_peers(const struct ctl_call *call);
 int ctl_host(const struct ctl_call *call);
+
+extern const struct ctl_option ctl_set_options[];
+extern const struct ctl_option ctl_incoming_options[];
+extern const char ctl_set_details[], ctl_incoming_details[];
+extern const char ctl_watch_details[];
+
+int ctl_set(const struct ctl_call *call);
+int ctl_incoming(const struct ctl_call *call);
+int ctl_watch(const struct ctl_call *call);
 
 #endif

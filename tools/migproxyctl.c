@@ -24,20 +24,27 @@ enum {
 };
 
 static const struct ctl_command commands[] = {
-    {"migrate", false, "migrate a guest from this host to a peer",
+    {"migrate", CTL_TAKES_NOTHING, "migrate a guest from this host to a peer",
      ctl_migrate_details, ctl_migrate_options, ctl_migrate},
-    {"list", false, "list the migrations the daemon knows", NULL, NULL,
-     ctl_list},
-    {"show", true, "show one migration", NULL, NULL, ctl_show},
-    {"cancel", true, "ask for a migration to be cancelled",
+    {"list", CTL_TAKES_NOTHING, "list the migrations the daemon knows", NULL,
+     NULL, ctl_list},
+    {"show", CTL_TAKES_ID, "show one migration", NULL, NULL, ctl_show},
+    {"watch", CTL_MAY_TAKE_ID, "follow one migration, or all",
+     ctl_watch_details, NULL, ctl_watch},
+    {"cancel", CTL_TAKES_ID, "ask for a migration to be cancelled",
      "Of one that has ended it does nothing. After the point of no return the\n"
      "daemon refuses.\n",
      NULL, ctl_cancel},
-    {"postcopy", true, "switch a migration to postcopy now", NULL, NULL,
+    {"set", CTL_TAKES_ID, "change the limits of a migration", ctl_set_details,
+     ctl_set_options, ctl_set},
+    {"postcopy", CTL_TAKES_ID, "switch a migration to postcopy now", NULL, NULL,
      ctl_postcopy},
-    {"peers", false, "list the peers and how they are", NULL, NULL, ctl_peers},
-    {"host", false, "show the daemon: name, version, limits", NULL, NULL,
-     ctl_host},
+    {"incoming", CTL_TAKES_NOTHING, "say which QEMU waits for which guest",
+     ctl_incoming_details, ctl_incoming_options, ctl_incoming},
+    {"peers", CTL_TAKES_NOTHING, "list the peers and how they are", NULL, NULL,
+     ctl_peers},
+    {"host", CTL_TAKES_NOTHING, "show the daemon: name, version, limits", NULL,
+     NULL, ctl_host},
     {.name = NULL},
 };
 
@@ -68,26 +75,33 @@ static void print_common_options(void)
            "  --version              the version\n");
 }
 
+static const char *id_text(const struct ctl_command *command)
+{
+    return command->takes == CTL_TAKES_ID      ? "ID"
+           : command->takes == CTL_MAY_TAKE_ID ? "[ID]"
+                                               : "";
+}
+
 static void print_help(void)
 {
     printf("Usage: migproxyctl [OPTION...] COMMAND [ARGUMENT...]\n"
            "\n"
            "Commands:\n");
     for (const struct ctl_command *c = commands; c->name; c++) {
-        printf("  %-8s %-3s  %s\n", c->name, c->takes_id ? "ID" : "",
-               c->summary);
+        printf("  %-8s %-4s  %s\n", c->name, id_text(c), c->summary);
     }
     printf("\nOptions, before or after the command:\n");
     print_common_options();
     printf("\n\"migproxyctl COMMAND --help\" says more. Exit status: 0 done, "
-           "1 failure,\n2 usage; of migrate also 3, 4 and 5 (see its "
-           "help).\n");
+           "1 failure,\n2 usage; of migrate and watch ID also 3, 4 and 5 "
+           "(see their help).\n");
 }
 
 static void print_command_help(const struct ctl_command *command)
 {
-    printf("Usage: migproxyctl %s%s [OPTION...]\n\n%s: %s.\n", command->name,
-           command->takes_id ? " ID" : "", command->name, command->summary);
+    printf("Usage: migproxyctl %s%s%s [OPTION...]\n\n%s: %s.\n", command->name,
+           *id_text(command) ? " " : "", id_text(command), command->name,
+           command->summary);
     if (command->details) {
         printf("\n%s", command->details);
     }
@@ -193,15 +207,15 @@ static int take_command(struct command_line *line, const char *word)
 /* The words that are left: an ID, or none. */
 static int take_words(struct command_line *line, int count, char **words)
 {
-    int wanted = line->command->takes_id ? 1 : 0;
+    int most = line->command->takes != CTL_TAKES_NOTHING;
 
-    if (count < wanted) {
+    if (count < 1 && line->command->takes == CTL_TAKES_ID) {
         return fail_usage(line, "the migration's ID is missing", "");
     }
-    if (count > wanted) {
-        return fail_usage(line, "unexpected argument", words[wanted]);
+    if (count > most) {
+        return fail_usage(line, "unexpected argument", words[most]);
     }
-    line->call.id = wanted ? words[0] : NULL;
+    line->call.id = count ? words[0] : NULL;
     return 0;
 }
 

@@ -40,7 +40,8 @@
     X(ERR_TIMEOUT, "timeout", 504)                                             \
     X(ERR_CANCELLED, "cancelled", 409)                                         \
     X(ERR_SHUTTING_DOWN, "shutting-down", 503)                                 \
-    X(ERR_DAEMON_RESTARTED, "daemon-restarted", 500)
+    X(ERR_DAEMON_RESTARTED, "daemon-restarted", 500)                           \
+    X(ERR_DAEMON_UNREACHABLE, "daemon-unreachable", 502)
 
 #define ERROR_ENUM(symbol, name, http) symbol,
 enum error_code { ERROR_TABLE(ERROR_ENUM) ERROR_CODES };

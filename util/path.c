@@ -194,8 +194,8 @@ static bool is_parent(const char *dir, const char *path)
     return length == parent && !memcmp(dir, path, length);
 }
 
-static int check_allowed(const char *path, char *const *dirs, size_t count,
-                         struct error *err)
+int path_check_allowed(const char *path, char *const *dirs, size_t count,
+                       struct error *err)
 {
     char list[256] = "";
     size_t used = 0;
@@ -345,7 +345,7 @@ int path_connect_socket_of(const char *path, char *const *dirs, size_t count,
                            uid_t owner, struct error *err)
 {
     if (path_check_socket(path, err) < 0 ||
-        check_allowed(path, dirs, count, err) < 0) {
+        path_check_allowed(path, dirs, count, err) < 0) {
         errno = EACCES;
         return -1;
     }

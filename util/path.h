@@ -29,6 +29,11 @@
  * the path, its length and the limit. */
 int path_check_socket(const char *path, struct error *err);
 
+/* Whether path lies directly in one of the count directories of dirs: 0, or -1
+ * with ERR_PATH_REFUSED naming them. Looks at no file. */
+int path_check_allowed(const char *path, char *const *dirs, size_t count,
+                       struct error *err);
+
 /* Replaces each {vm} in template by vm. A vm that is empty, longer than
  * PATH_VM_MAX, has characters outside [A-Za-z0-9._+@-] or starts with a dot is
  * refused: it would name another file. The result is checked with

@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	%D%/demo.py \
 	%D%/lab/__init__.py \
 	%D%/lab/disk.py \
+	%D%/lab/events.py \
 	%D%/lab/guest.py \
 	%D%/lab/host.py \
 	%D%/lab/leaks.py \
@@ -18,6 +19,7 @@ EXTRA_DIST += \
 	%D%/lab/wait.py \
 	%D%/pytest.ini \
 	%D%/test_abuse.py \
+	%D%/test_api.py \
 	%D%/test_bench.py \
 	%D%/test_lab_direct.py \
 	%D%/test_lab_link.py \

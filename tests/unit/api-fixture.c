@@ -79,6 +79,34 @@ static int postcopy_op(void *arg, const char *id, struct json_object **ret_body,
     return id_op(arg, "postcopy", id, ret_body, err);
 }
 
+static int set_op(void *arg, const char *id, const struct api_limits *limits,
+                  struct json_object **ret_body, struct error *err)
+{
+    struct api_fixture *f = arg;
+    f->limits = *limits;
+    return id_op(arg, "set", id, ret_body, err);
+}
+
+static int add_incoming_op(void *arg, const struct api_incoming *incoming,
+                           struct json_object **ret_body, struct error *err)
+{
+    struct api_fixture *f = arg;
+    f->incoming = *incoming;
+    return answer_op(f, "add_incoming", ret_body, err);
+}
+
+static int list_incoming_op(void *arg, struct json_object **ret_body,
+                            struct error *err)
+{
+    return answer_op(arg, "list_incoming", ret_body, err);
+}
+
+static int remove_incoming_op(void *arg, const char *id,
+                              struct json_object **ret_body, struct error *err)
+{
+    return id_op(arg, "remove_incoming", id, ret_body, err);
+}
+
 static int peers_op(void *arg, struct json_object **ret_body, struct error *err)
 {
     return answer_op(arg, "peers", ret_body, err);
@@ -95,6 +123,10 @@ const struct api_ops api_fixture_ops = {
     .show = show_op,
     .cancel = cancel_op,
     .postcopy = postcopy_op,
+    .set = set_op,
+    .add_incoming = add_incoming_op,
+    .list_incoming = list_incoming_op,
+    .remove_incoming = remove_incoming_op,
     .peers = peers_op,
     .host = host_op,
 };
@@ -252,13 +284,19 @@ int api_fixture_ask(struct api_fixture *f, const char *request)
     return api_fixture_get_status(f);
 }
 
-int api_fixture_post(struct api_fixture *f, const char *path, const char *body)
+int api_fixture_send(struct api_fixture *f, const char *method,
+                     const char *path, const char *body)
 {
     char request[4096];
     snprintf(request, sizeof(request),
-             "POST %s HTTP/1.1\r\n" JSON "Content-Length: %zu\r\n\r\n%s", path,
-             strlen(body), body);
+             "%s %s HTTP/1.1\r\n" JSON "Content-Length: %zu\r\n\r\n%s", method,
+             path, strlen(body), body);
     return api_fixture_ask(f, request);
+}
+
+int api_fixture_post(struct api_fixture *f, const char *path, const char *body)
+{
+    return api_fixture_send(f, "POST", path, body);
 }
 
 int api_fixture_get(struct api_fixture *f, const char *path)

@@ -36,6 +36,8 @@ struct api_fixture {
     const char *called;
     char id[API_ID_MAX + 1];
     struct api_migrate migrate;
+    struct api_limits limits;
+    struct api_incoming incoming;
 
     char answer[ANSWER_SIZE]; /* of the last request, terminated */
 };
@@ -68,6 +70,8 @@ int api_fixture_get_status(const struct api_fixture *f);
 
 /* One request on a connection of its own; returns the status. */
 int api_fixture_ask(struct api_fixture *f, const char *request);
+int api_fixture_send(struct api_fixture *f, const char *method,
+                     const char *path, const char *body);
 int api_fixture_post(struct api_fixture *f, const char *path, const char *body);
 int api_fixture_get(struct api_fixture *f, const char *path);
 

@@ -6,7 +6,9 @@ proxy_api_tests = \
 	tests/unit/test-api.t \
 	tests/unit/test-api-conn.t \
 	tests/unit/test-api-docs.t \
+	tests/unit/test-api-events.t \
 	tests/unit/test-api-migrate.t \
+	tests/unit/test-api-order.t \
 	tests/unit/test-api-parse.t \
 	$(NULL)
 check_PROGRAMS += $(proxy_api_tests)
@@ -25,6 +27,15 @@ tests_unit_test_api_conn_t_SOURCES = tests/unit/test-api-conn.c \
 	$(proxy_api_fixture)
 tests_unit_test_api_conn_t_CPPFLAGS = $(proxy_api_cppflags)
 tests_unit_test_api_conn_t_LDADD = $(proxy_api_ldadd)
+
+tests_unit_test_api_events_t_SOURCES = tests/unit/test-api-events.c \
+	$(proxy_api_fixture)
+tests_unit_test_api_events_t_CPPFLAGS = $(proxy_api_cppflags)
+tests_unit_test_api_events_t_LDADD = $(proxy_api_ldadd)
+
+tests_unit_test_api_order_t_SOURCES = tests/unit/test-api-order.c
+tests_unit_test_api_order_t_CPPFLAGS = $(proxy_api_cppflags)
+tests_unit_test_api_order_t_LDADD = $(proxy_api_ldadd)
 
 tests_unit_test_api_docs_t_SOURCES = tests/unit/test-api-docs.c
 tests_unit_test_api_docs_t_CPPFLAGS = $(proxy_api_cppflags)

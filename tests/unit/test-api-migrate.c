@@ -299,7 +299,7 @@ static void made_ids_are_valid_and_differ(void **state)
 
     api_migrate_make_id(a);
     api_migrate_make_id(b);
-    assert_true(api_migrate_is_id(a));
+    assert_true(api_member_is_id(a));
     assert_int_equal(strlen(a), 13);
     assert_string_not_equal(a, b);
 }

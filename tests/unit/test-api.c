@@ -29,11 +29,27 @@ static void each_path_reaches_its_op(void **state)
                      200);
     assert_string_equal(f->called, "postcopy");
     assert_string_equal(f->id, "x2");
+    assert_int_equal(api_fixture_send(f, "PATCH", "/v1/migrations/x3",
+                                      "{\"max_downtime_ms\":7}"),
+                     200);
+    assert_string_equal(f->called, "set");
+    assert_string_equal(f->id, "x3");
+    assert_int_equal(f->limits.max_downtime_ms, 7);
+    assert_int_equal(
+        api_fixture_post(f, "/v1/incoming", "{\"vm\":\"v\",\"qmp\":\"/q\"}"),
+        201);
+    assert_string_equal(f->called, "add_incoming");
+    assert_string_equal(f->incoming.qmp_path, "/q");
+    assert_int_equal(api_fixture_get(f, "/v1/incoming"), 200);
+    assert_string_equal(f->called, "list_incoming");
+    assert_int_equal(api_fixture_send(f, "DELETE", "/v1/incoming/i4", ""), 200);
+    assert_string_equal(f->called, "remove_incoming");
+    assert_string_equal(f->id, "i4");
     assert_int_equal(api_fixture_get(f, "/v1/peers"), 200);
     assert_string_equal(f->called, "peers");
     assert_int_equal(api_fixture_get(f, "/v1/host"), 200);
     assert_string_equal(f->called, "host");
-    assert_int_equal(f->calls, 6);
+    assert_int_equal(f->calls, 10);
 }
 
 static void a_migration_is_made(void **state)

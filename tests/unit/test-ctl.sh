@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# migproxyctl against a fake daemon (test_ctl.py); skipped without pytest.
+# migproxyctl against a fake daemon (test_ctl*.py); skipped without pytest.
 set -euo pipefail
 
 python=/usr/bin/python3
@@ -12,4 +12,5 @@ builddir=${builddir:-.}
 export builddir PYTHONDONTWRITEBYTECODE=1
 # malloc's checks are for the programs of this tree
 exec "$python" -m pytest -q -p no:cacheprovider \
-    "${srcdir:-.}/tests/unit/test_ctl.py"
+    "${srcdir:-.}/tests/unit/test_ctl.py" \
+    "${srcdir:-.}/tests/unit/test_ctl_orders.py"

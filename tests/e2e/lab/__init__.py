@@ -4,6 +4,7 @@
 What a test needs is named here; the modules say how it works.
 """
 from .disk import Disk
+from .events import Events
 from .guest import Guest, Report
 from .host import (VERSIONS, accelerator, build_dir, guest_files, qemu_program,
                    qemu_unwanted, source_dir)
@@ -18,7 +19,7 @@ from .testbed import Lab
 from .wait import Timeout, stretch, wait_for
 
 __all__ = [
-    "CliResult", "Daemon", "Disk", "Footprint", "Guest", "Lab", "Link",
+    "CliResult", "Daemon", "Disk", "Events", "Footprint", "Guest", "Lab", "Link",
     "Move", "Process", "Qemu", "Qmp", "QmpError", "Report", "Timeout",
     "VERSIONS", "accelerator", "build_dir", "children_of", "free_port",
     "guest_files", "make_pki", "qemu_program", "qemu_unwanted", "source_dir",

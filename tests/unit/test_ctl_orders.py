@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""migproxyctl against a fake daemon: set, incoming, watch."""
+import json
+import subprocess
+import threading
+
+import pytest
+
+from ctl_fake import (CTL, DEADLINE, DONE, FAILED, Server, api, ctl,
+                      migration, precopy)  # noqa: F401
+
+
+# ---- limits, incoming ----
+
+def test_set_sends_what_was_said(api):
+    answer = migration("precopy", limits={
+        "bandwidth_bytes_per_second": 104857600, "max_downtime_ms": 50})
+    api.answers["PATCH", "/v1/migrations/m1"] = 200, answer
+    r = ctl(api, "set", "m1", "--bandwidth", "100MiB/s", "--max-downtime", "50")
+    assert (r.status, r.err) == (0, "")
+    assert r.out == ("Migration m1: precopy, bandwidth 104.9 MB/s, max-downtime "
+                     "50 ms\n")
+    assert api.requests == [("PATCH", "/v1/migrations/m1", {
+        "bandwidth_bytes_per_second": 104857600, "max_downtime_ms": 50})]
+    answer["limits"]["bandwidth_bytes_per_second"] = "unlimited"
+    r = ctl(api, "set", "m1", "--bandwidth", "unlimited")
+    assert "bandwidth unlimited, max-downtime 50 ms" in r.out
+    assert api.requests[1][2] == {"bandwidth_bytes_per_second": "unlimited"}
+
+
+@pytest.mark.parametrize("args, message", [
+    ((), "nothing to set: --bandwidth RATE or --max-downtime MS is missing"),
+    (("--bandwidth", "0"), "--bandwidth: "),
+    (("--bandwidth", "fast"), "--bandwidth: "),
+    (("--max-downtime", "-1"), "--max-downtime: "),
+])
+def test_bad_limits_are_usage(api, args, message):
+    r = ctl(api, "set", "m1", *args)
+    assert r.status == 2 and message in r.err
+    assert api.requests == []
+
+
+def test_incoming(api):
+    entry = {"id": "i1", "vm": "web", "qmp": "/q/web", "uuid": None}
+    api.answers["POST", "/v1/incoming"] = 201, entry
+    api.answers["GET", "/v1/incoming"] = 200, {"incoming": [
+        entry, {**entry, "id": "i2", "uuid": "u-u"}]}
+    api.answers["DELETE", "/v1/incoming/i1"] = 200, entry
+    r = ctl(api, "incoming", "--vm", "web", "--qmp", "/q/web")
+    assert (r.status, r.out) == (0, "i1  web at /q/web\n")
+    assert api.requests[0][2] == {"vm": "web", "qmp": "/q/web"}
+    assert ctl(api, "incoming").out == (
+        "i1  web at /q/web\ni2  web at /q/web, UUID u-u\n")
+    assert ctl(api, "incoming", "--remove", "i1").status == 0
+    assert ctl(api, "incoming", "--remove", "a/b").status == 1
+    assert len(api.requests) == 3
+
+
+@pytest.mark.parametrize("args, message", [
+    (("--vm", "web"), "--qmp PATH is missing"),
+    (("--qmp", "/q"), "--vm NAME is missing"),
+    (("--uuid", "u"), "--vm NAME is missing"),
+    (("--remove", "i1", "--vm", "web"), "--remove goes with nothing else"),
+])
+def test_bad_incoming_is_usage(api, args, message):
+    r = ctl(api, "incoming", *args)
+    assert r.status == 2 and message in r.err
+    assert api.requests == []
+
+
+# ---- watch ----
+
+def event(kind, data, number=None):
+    head = f"id: {number}\n" if number else ""
+    return f"{head}event: {kind}\ndata: {json.dumps(data)}\n\n"
+
+
+AT = "2026-11-30T17:51:05.123456Z"
+
+
+def watch_lines(api, count, *args):
+    """The first lines of watch, which has no end of its own."""
+    with subprocess.Popen([CTL, "--api", api.path, "watch", *args], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        timer = threading.Timer(DEADLINE, p.kill)
+        timer.start()
+        lines = [p.stdout.readline().rstrip("\n") for _ in range(count)]
+        p.terminate()
+        err = p.stderr.read()
+        timer.cancel()
+    return lines, err
+
+
+def test_watch_prints_each_event_and_goes_on_after_a_loss(api):
+    api.streams = [
+        event("hello", {"sequence": 7}, 7) + ":\n\n" +
+        event("migration", {"at": AT, "migration": migration("setup")}, 8) +
+        event("progress", {"at": AT, "migration": precopy(42.1)}),
+        event("gap", {"after": 8, "next": 20}) +
+        event("migration", {"at": AT, "migration": migration("completed")}, 20)]
+    lines, err = watch_lines(api, 3)
+    assert api.resumed == [None, "8"]
+    assert lines == [
+        "17:51:05.123Z  m1  vm1 to b  setup",
+        "17:51:05.123Z  m1  vm1 to b  precopy  42.1 %, 118.2 MB/s, dirty "
+        "12.3 MB/s, ETA 3 s",
+        "17:51:05.123Z  m1  vm1 to b  completed"]
+    assert "some events were missed" in err
+
+
+def test_watch_with_json_is_an_object_a_line(api):
+    api.streams = [event("hello", {"sequence": 7}, 7) + event(
+        "dropped", {"class": "limit", "message": "too slow"})]
+    lines, _ = watch_lines(api, 2, "--json")
+    assert [json.loads(line) for line in lines] == [
+        {"sequence": 7, "type": "hello"},
+        {"class": "limit", "message": "too slow", "type": "dropped"}]
+
+
+def test_watch_of_one_ends_with_its_report(api):
+    api.follow = [migration("setup"), DONE]
+    r = ctl(api, "watch", "m1")
+    assert r.status == 0 and "setup" in r.err and "completed" in r.out
+    api.follow = [FAILED]
+    assert ctl(api, "watch", "m1").status == 4
+
+
+def test_a_refused_stream_is_told(api):
+    def refuse(last_event_id):
+        raise ConnectionAbortedError
+    api.stream = refuse
+    Server.handle_error = lambda *args: None
+    r = ctl(api, "watch")
+    assert r.status == 1 and "no answer from the daemon" in r.err

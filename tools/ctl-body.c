@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Options of a command to members of a request's body. */
+#include "tools/ctl-body.h"
+
+#include <json-c/json.h>
+
+#include "util/parse.h"
+
+/* An option that takes a time may say up to this; the daemon says its limit. */
+#define SECONDS_MAX ((mp_time)1000000000)
+
+void ctl_body_add_text(const struct ctl_call *call,
+                       const struct ctl_option *options, int option,
+                       struct json_object *body, const char *name)
+{
+    if (call->value[option]) {
+        json_object_object_add(body, name,
+                               json_object_new_string(call->value[option]));
+    }
+}
+
+static int wrap(const struct ctl_option *option, struct error *err)
+{
+    return error_wrap(err, "--%s", option->name);
+}
+
+int ctl_body_add_count(const struct ctl_call *call,
+                       const struct ctl_option *options, int option,
+                       struct json_object *body, const char *name,
+                       struct error *err)
+{
+    uint64_t count;
+
+    if (!call->value[option]) {
+        return 0;
+    }
+    if (parse_uint(call->value[option], 0, INT64_MAX, &count, err) < 0) {
+        return wrap(&options[option], err);
+    }
+    json_object_object_add(body, name, json_object_new_uint64(count));
+    return 0;
+}
+
+int ctl_body_add_seconds(const struct ctl_call *call,
+                         const struct ctl_option *options, int option,
+                         struct json_object *body, const char *name,
+                         struct error *err)
+{
+    mp_time time;
+
+    if (!call->value[option]) {
+        return 0;
+    }
+    if (parse_duration(call->value[option], 0, SECONDS_MAX * MP_SECOND, &time,
+                       err) < 0) {
+        return wrap(&options[option], err);
+    }
+    json_object_object_add(body, name,
+                           json_object_new_double((double)time / MP_SECOND));
+    return 0;
+}
+
+int ctl_body_add_rate(const struct ctl_call *call,
+                      const struct ctl_option *options, int option,
+                      struct json_object *body, const char *name,
+                      struct error *err)
+{
+    uint64_t rate;
+
+    if (!call->value[option]) {
+        return 0;
+    }
+    if (parse_rate(call->value[option], &rate, err) < 0) {
+        return wrap(&options[option], err);
+    }
+    json_object_object_add(body, name,
+                           rate == PARSE_UNLIMITED
+                               ? json_object_new_string("unlimited")
+                               : json_object_new_uint64(rate));
+    return 0;
+}
