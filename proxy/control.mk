@@ -7,6 +7,7 @@ libmpproxy_la_SOURCES += \
 	proxy/destination-private.h \
 	proxy/destination-run.c \
 	proxy/destination-setup.c \
+	proxy/destination-undo.c \
 	proxy/facts.c proxy/facts.h \
 	proxy/manager.c proxy/manager.h \
 	proxy/incoming.c proxy/incoming.h \
@@ -29,6 +30,7 @@ libmpproxy_la_SOURCES += \
 	proxy/source-set.c \
 	proxy/source-setup.c \
 	proxy/source-undo.c \
+	proxy/source-watch.c \
 	proxy/store.c proxy/store.h \
 	$(NULL)
 libmpproxy_la_LIBADD += libmpconf.la libmpqmp.la $(EVHTTP_LIBS) $(JSON_LIBS)

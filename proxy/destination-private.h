@@ -3,7 +3,8 @@
  *
  *   destination.c        life, failures, news, requests
  *   destination-setup.c  prepare, lanes, listen
- *   destination-run.c    following QEMU, commit, finish, abort */
+ *   destination-run.c    following QEMU, commit, finish
+ *   destination-undo.c   abort, and what it leads to */
 #ifndef PROXY_DESTINATION_PRIVATE_H
 #define PROXY_DESTINATION_PRIVATE_H
 
@@ -50,6 +51,10 @@ struct destination {
     mp_time resumed_at;
 
     enum qmp_migrate_status status;
+    mp_time qemu_heard_at; /* its last answer or, in postcopy, byte */
+    unsigned mute_ticks;   /* of QEMU, in a row */
+    bool asking_qemu;
+    bool finished; /* every byte was delivered */
     bool asking_loaded;
     bool cont_sent;
     bool path_dead;
@@ -58,7 +63,18 @@ struct destination {
     struct error soft;
     bool shutdown_seen; /* the guest itself ended its QEMU */
     bool undoing;
+    bool awaits_abort;    /* the source knows this end: it has the last word */
+    bool undone;          /* QEMU's part is over */
+    bool quit_sent;       /* to QEMU */
     bool ended_by_source; /* abort came */
+    struct peer_request *abort; /* its answer is not known yet */
+    bool attention;             /* ... and is for a person to see */
+    bool own_cause;             /* ... but the cause is ours */
+    bool may_quit;              /* QEMU, if nothing speaks against it */
+    bool must_look;             /* into QEMU, before that */
+    mp_time look_until;         /* 0: not begun */
+    bool kept;                  /* a copy of the guest, in QEMU */
+    bool restoring;
 };
 
 /* destination.c */
@@ -76,6 +92,8 @@ void destination_end(struct destination *d, enum migration_state state);
 /* Something changed: answers the await that is open. */
 void destination_news(struct destination *d);
 json_object *destination_news_to_json(struct destination *d);
+/* class, message and side of the failure. */
+json_object *destination_failure_to_json(struct destination *d);
 mp_time destination_qmp_timeout(const struct destination *d);
 /* Started, and whether the guest runs cannot be found out: for a person. */
 void destination_qemu_unknown(struct destination *d, const struct error *err);
@@ -91,16 +109,26 @@ extern const struct qmp_ops destination_qmp_ops;
 void destination_on_event(void *arg, const char *name, json_object *data,
                           int64_t timestamp_us, mp_time received);
 void destination_loaded_cb(void *arg);
+/* On each tick: up to precopy whether QEMU answers at all; in a postcopy in
+ * which nothing moves whether it is over, or does not answer either. */
+void destination_ask_qemu(struct destination *d);
 void destination_prove(struct destination *d, struct peer_request *request);
 void destination_commit(struct destination *d, struct peer_request *request);
 void destination_finish(struct destination *d, struct peer_request *request);
 /* The guest was started and has ended its QEMU itself: nothing is left to do.
  */
 void destination_guest_left(struct destination *d);
+void destination_resume_again(struct destination *d);
+
+/* destination-undo.c */
 void destination_abort(struct destination *d, struct peer_request *request);
 /* Before COMMIT: bound not to start; QEMU is ended if it holds a half-loaded or
- * surplus guest and quit says so. */
-void destination_undo(struct destination *d, bool quit);
-void destination_resume_again(struct destination *d);
+ * surplus guest and may_quit says so, now or before. */
+void destination_undo(struct destination *d, bool may_quit);
+/* On the "loaded" timer while undoing: what does QEMU hold? */
+void destination_look(struct destination *d);
+/* The undoing took too long: the source did not say what became of it, or QEMU
+ * does not answer. */
+void destination_undo_late(struct destination *d);
 
 #endif

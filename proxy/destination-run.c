@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* The destination's end: following QEMU, commit, finish, abort. */
+/* The destination's end: following QEMU, commit, finish. */
 #include <string.h>
 
 #include "proxy/destination-private.h"
@@ -47,6 +47,10 @@ void destination_loaded_cb(void *arg)
 {
     struct destination *d = arg;
 
+    if (d->m.state == MIGRATION_CANCELLING) {
+        destination_look(d);
+        return;
+    }
     if (d->monitor.qmp && !d->asking_loaded && !d->prepared &&
         d->m.state == MIGRATION_SWITCHOVER) {
         d->asking_loaded = true;
@@ -90,9 +94,8 @@ static void on_migration_event(struct destination *d,
     migration_log(&d->m, LOG_LEVEL_DEBUG, "destination QEMU: %s",
                   qmp_migrate_status_name(status));
     if (d->m.state == MIGRATION_CANCELLING) {
-        return; /* late: the data path is gone already */
-    }
-    if (status == QMP_MIGRATE_ACTIVE && d->m.state == MIGRATION_SETUP) {
+        d->completed = d->completed || status == QMP_MIGRATE_COMPLETED;
+    } else if (status == QMP_MIGRATE_ACTIVE && d->m.state == MIGRATION_SETUP) {
         carrier_set_phase(d->m.carrier, MUX_PHASE_PRECOPY);
         migration_set_state(&d->m, MIGRATION_PRECOPY);
     } else if (status == QMP_MIGRATE_POSTCOPY_ACTIVE && !d->m.started) {
@@ -112,6 +115,65 @@ static void on_migration_event(struct destination *d,
                           "(postcopy-paused)");
     } else if (status == QMP_MIGRATE_FAILED && d->monitor.qmp) {
         qmp_migrate_query(d->monitor.qmp, PROVE_QMP, on_failed_info, d);
+    }
+}
+
+/* What events would tell too --------------------------------------------- */
+
+static void on_tick_info(void *arg, const struct qmp_migrate_info *info,
+                         const struct error *err)
+{
+    struct destination *d = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    d->asking_qemu = false;
+    if (err || migration_state_is_end(d->m.state)) {
+        return;
+    }
+    d->qemu_heard_at = loop_now(d->m.env->control);
+    if (info->status == QMP_MIGRATE_COMPLETED && d->m.started &&
+        !d->completed) {
+        on_migration_event(d, info->status);
+    }
+}
+
+void destination_ask_qemu(struct destination *d)
+{
+    struct carrier_stats stats;
+    mp_time now = loop_now(d->m.env->control);
+    mp_time hold = d->m.env->conf->hold_time;
+    bool is_precopy =
+        d->m.state == MIGRATION_SETUP || d->m.state == MIGRATION_PRECOPY;
+    bool is_postcopy = d->m.state == MIGRATION_POSTCOPY && !d->completed;
+
+    if (!is_precopy && !is_postcopy) {
+        d->qemu_heard_at = now;
+        return;
+    }
+    if (is_postcopy && d->m.carrier) {
+        carrier_get_stats(d->m.carrier, &stats);
+        if (migration_has_moved(&d->m, &stats)) {
+            d->qemu_heard_at = now;
+        }
+    }
+    mp_time silent = now - d->qemu_heard_at;
+    /* several times in a row: this daemon may itself have stood still */
+    d->mute_ticks = silent > hold ? d->mute_ticks + 1 : 0;
+    if (d->mute_ticks > MIGRATION_SILENT_POLLS) {
+        destination_failf(d, ERR_TIMEOUT,
+                          "destination QEMU answered nothing%s for %d s "
+                          "([migration] hold-time)",
+                          is_postcopy ? " and took nothing" : "",
+                          (int)(silent / MP_SECOND));
+        return;
+    }
+    bool shall_ask = is_precopy || d->finished || silent > hold / 2;
+    if (shall_ask && d->monitor.qmp && !d->asking_qemu) {
+        d->asking_qemu = true;
+        qmp_migrate_query(d->monitor.qmp, destination_qmp_timeout(d),
+                          on_tick_info, d);
     }
 }
 
@@ -136,6 +198,7 @@ static void answer_started(struct destination *d)
 static void now_runs(struct destination *d)
 {
     if (d->m.state == MIGRATION_COMMITTING) {
+        loop_timer_stop(&d->deadline);
         migration_set_state(&d->m, d->m.postcopy && !d->completed
                                        ? MIGRATION_POSTCOPY
                                        : MIGRATION_COMPLETING);
@@ -152,17 +215,11 @@ static void now_runs(struct destination *d)
 static json_object *will_not_start_to_json(struct destination *d)
 {
     json_object *result = json_object_new_object();
-    json_object *failure = json_object_new_object();
 
     json_object_object_add(result, "started", json_object_new_boolean(false));
     json_object_object_add(result, "will_start",
                            json_object_new_boolean(false));
-    json_object_object_add(
-        failure, "class",
-        json_object_new_string(error_class(d->m.failure.error.code)));
-    json_object_object_add(failure, "message",
-                           json_object_new_string(d->m.failure.error.text));
-    json_object_object_add(result, "error", failure);
+    json_object_object_add(result, "error", destination_failure_to_json(d));
     return result;
 }
 
@@ -197,6 +254,9 @@ static void start_failed(struct destination *d, const struct error *err)
     destination_undo(d, false);
 }
 
+static void on_resume_status(void *arg, const struct qmp_run_status *status,
+                             const struct error *err);
+
 static void on_cont(void *arg, const struct error *err)
 {
     struct destination *d = arg;
@@ -213,8 +273,10 @@ static void on_cont(void *arg, const struct error *err)
         }
     } else if (err->code == ERR_QMP && d->m.state == MIGRATION_COMMITTING) {
         start_failed(d, err);
-    } else if (err->code == ERR_TIMEOUT && d->m.state == MIGRATION_COMMITTING) {
-        destination_qemu_unknown(d, err);
+    } else if (err->code == ERR_TIMEOUT && d->monitor.qmp &&
+               d->m.state == MIGRATION_COMMITTING) {
+        qmp_migrate_query_status(d->monitor.qmp, destination_qmp_timeout(d),
+                                 on_resume_status, d);
     }
 }
 
@@ -224,9 +286,12 @@ static void start_guest(struct destination *d)
         now_runs(d);
         return;
     }
+    if (!d->cont_sent) {
+        destination_deadline(d, "committing",
+                             2 * d->m.env->conf->commit_timeout);
+    }
     d->cont_sent = true;
-    qmp_migrate_cont(d->monitor.qmp, d->m.env->conf->commit_timeout, on_cont,
-                     d);
+    qmp_migrate_cont(d->monitor.qmp, destination_qmp_timeout(d), on_cont, d);
 }
 
 void destination_commit(struct destination *d, struct peer_request *request)
@@ -281,13 +346,19 @@ void destination_commit(struct destination *d, struct peer_request *request)
     start_guest(d);
 }
 
-/* Taken over by a new daemon: STARTED is on disk, cont may not have been. */
+/* STARTED is on disk; cont was not answered in time, or not by this daemon's
+ * predecessor. QEMU takes it twice. */
 static void on_resume_status(void *arg, const struct qmp_run_status *status,
                              const struct error *err)
 {
     struct destination *d = arg;
 
-    if (err) {
+    if (err && err->code == ERR_TIMEOUT && d->monitor.qmp &&
+        d->m.state == MIGRATION_COMMITTING) {
+        qmp_migrate_query_status(d->monitor.qmp, destination_qmp_timeout(d),
+                                 on_resume_status, d);
+    }
+    if (err || migration_state_is_end(d->m.state)) {
         return;
     }
     if (!status->running && d->m.should_run &&
@@ -303,6 +374,9 @@ static void on_resume_info(void *arg, const struct qmp_migrate_info *info,
 {
     struct destination *d = arg;
 
+    if (err && err->code == ERR_TIMEOUT && d->monitor.qmp) {
+        destination_resume_again(d);
+    }
     if (err || migration_state_is_end(d->m.state)) {
         return;
     }
@@ -484,95 +558,4 @@ void destination_finish(struct destination *d, struct peer_request *request)
     } else {
         on_finish_restored(d, NULL);
     }
-}
-
-/* Abort -------------------------------------------------------------------- */
-
-static void on_undo_restored(void *arg, const struct error *err)
-{
-    struct destination *d = arg;
-
-    if (err && err->code == ERR_CANCELLED) {
-        return;
-    }
-    if (err && err->code != ERR_QEMU_GONE) {
-        migration_log(&d->m, LOG_LEVEL_WARNING,
-                      "destination QEMU, putting capabilities back: %s",
-                      err->text);
-    }
-    if (!migration_state_is_end(d->m.state)) {
-        destination_end(d, d->m.cancelled ? MIGRATION_CANCELLED
-                                          : MIGRATION_FAILED);
-    }
-}
-
-/* Bound not to start, on disk if that is possible at all. */
-static void begin_undo(struct destination *d)
-{
-    struct error err = ERROR_INIT;
-
-    d->undoing = true;
-    if (d->m.state == MIGRATION_CANCELLING) { /* taken over, or cont failed */
-        migration_save(&d->m);
-    } else if (migration_commit_state(&d->m, MIGRATION_CANCELLING, &err)) {
-        migration_log(&d->m, LOG_LEVEL_ERROR, "%s", err.text);
-        d->m.state = MIGRATION_CANCELLING;
-    }
-    loop_timer_stop(&d->loaded);
-    destination_deadline(d, "undoing", d->m.env->conf->cancel_timeout);
-    migration_drop_carrier(&d->m, d->m.failure.error.text);
-    destination_refuse(d, &d->prepare);
-    destination_refuse(d, &d->listen);
-    destination_news(d);
-}
-
-void destination_undo(struct destination *d, bool quit)
-{
-    d->m.will_not_start = true;
-    d->m.guest_is_on = MIGRATION_SOURCE;
-    if (!d->undoing) {
-        begin_undo(d);
-    }
-    if (!d->monitor.qmp && !loop_timer_is_running(&d->monitor.again)) {
-        on_undo_restored(d, NULL);
-    } else if (!d->monitor.qmp || !qmp_is_ready(d->monitor.qmp)) {
-        return; /* on_ready or on_closed comes */
-    } else if (d->incoming_sent && quit) {
-        /* this QEMU holds at most a copy that must never run */
-        qmp_migrate_quit(d->monitor.qmp, destination_qmp_timeout(d),
-                         on_undo_restored, d);
-    } else if (d->incoming_sent) {
-        return; /* the source's abort comes, or QEMU ends, or the deadline */
-    } else if (d->m.caps_changed) {
-        qmp_caps_restore(d->monitor.qmp, d->m.caps, destination_qmp_timeout(d),
-                         on_undo_restored, d);
-    } else {
-        on_undo_restored(d, NULL);
-    }
-}
-
-void destination_abort(struct destination *d, struct peer_request *request)
-{
-    json_object *params = peer_request_params(request);
-    const char *class = "cancelled", *text = "the source gave up",
-               *side = MIGRATION_SOURCE;
-    struct error err = ERROR_INIT;
-
-    if (d->m.started) {
-        error_set(&err, ERR_TOO_LATE,
-                  "migration.abort: the guest was started here");
-        peer_request_fail(request, &err);
-        return;
-    }
-    json_value_text(params, "class", &class);
-    json_value_text(params, "message", &text);
-    json_value_text(params, "side", &side);
-    json_value_bool(params, "cancelled", &d->m.cancelled);
-    error_set(&err, error_code_of_class(class), "%s", text);
-    if (!d->m.failure.is_set) {
-        migration_note_failure(&d->m, side, &err);
-    }
-    d->ended_by_source = true;
-    peer_request_reply(request, NULL);
-    destination_undo(d, true);
 }

@@ -132,6 +132,7 @@ static void carrier_broken(void *arg, const struct error *err)
 static void carrier_finished(void *arg)
 {
     struct destination *d = arg;
+    d->finished = true;
     migration_log(&d->m, LOG_LEVEL_DEBUG, "every byte is delivered");
 }
 
@@ -308,6 +309,14 @@ static int choose_kind(struct destination *d, struct error *err)
         return -1;
     }
     facts_done(&source);
+    if (d->m.may_postcopy && d->m.request.multifd &&
+        !can[QMP_CAN_MULTIFD_POSTCOPY]) {
+        return error_set(err, ERR_UNSUPPORTED,
+                         "multifd together with postcopy: QEMU %s on the "
+                         "destination cannot do both at once (10.1 can); leave "
+                         "one of them out",
+                         d->facts.version);
+    }
     if (d->m.preempt && !d->preempt_needed &&
         !(can[QMP_CAN_PREEMPT] && can[QMP_CAN_PREEMPT_WHILE_BLOCKED])) {
         d->m.preempt = false; /* it was only a suggestion */

@@ -26,21 +26,20 @@ struct migration *destination_migration(struct destination *destination)
 static void deadline_cb(void *arg)
 {
     struct destination *d = arg;
+    struct error err = ERROR_INIT;
     char limit[32];
 
     if (d->m.state == MIGRATION_CANCELLING) {
-        if (d->prepared) {
-            migration_advise(&d->m, "a loaded, paused copy of the guest is in "
-                                    "this QEMU: never resume it unless the "
-                                    "source is surely gone");
-        }
-        destination_end(d, d->m.cancelled ? MIGRATION_CANCELLED
-                                          : MIGRATION_FAILED);
+        destination_undo_late(d);
         return;
     }
-    destination_failf(
-        d, ERR_TIMEOUT, "%s was not over within %s", d->deadline_name,
-        parse_format_duration(d->deadline_limit, limit, sizeof(limit)));
+    error_set(&err, ERR_TIMEOUT, "%s was not over within %s", d->deadline_name,
+              parse_format_duration(d->deadline_limit, limit, sizeof(limit)));
+    if (d->m.state == MIGRATION_COMMITTING) {
+        destination_qemu_unknown(d, &err); /* its cont was not answered */
+    } else {
+        destination_fail(d, &err);
+    }
 }
 
 void destination_deadline(struct destination *d, const char *name,
@@ -84,6 +83,7 @@ static void tick_cb(void *arg)
 
     loop_timer_start(&d->tick, DESTINATION_TICK);
     check_postcopy_path(d);
+    destination_ask_qemu(d);
     if (migration_state_is_end(d->m.state)) {
         return; /* the tick is stopped */
     }
@@ -121,6 +121,7 @@ static struct destination *destination_new(const struct migration_env *env,
     }
     migration_init(&d->m, env, false, wish);
     d->heard_at = d->m.began;
+    d->qemu_heard_at = d->m.began;
     loop_timer_init(&d->deadline, env->control, deadline_cb, d);
     loop_timer_init(&d->grace, env->control, grace_cb, d);
     loop_timer_init(&d->tick, env->control, tick_cb, d);
@@ -253,6 +254,8 @@ struct destination *destination_take_over(const struct migration_env *env,
         destination_undo(d, false);
     } else if (gone) {
         destination_qemu_unknown(d, &why);
+    } else if (d->m.state == MIGRATION_COMMITTING) {
+        destination_deadline(d, "committing", 2 * env->conf->commit_timeout);
     }
     return d;
 }
@@ -280,6 +283,7 @@ static void refuse_all(struct destination *d)
     }
     destination_refuse(d, &d->commit);
     destination_refuse(d, &d->finish);
+    destination_refuse(d, &d->abort);
 }
 
 void destination_free(struct destination *d)
@@ -314,6 +318,20 @@ void destination_end(struct destination *d, enum migration_state state)
     d->m.env->on_end(d->m.env->arg, &d->m);
 }
 
+json_object *destination_failure_to_json(struct destination *d)
+{
+    json_object *failure = json_object_new_object();
+
+    json_object_object_add(
+        failure, "class",
+        json_object_new_string(error_class(d->m.failure.error.code)));
+    json_object_object_add(failure, "message",
+                           json_object_new_string(d->m.failure.error.text));
+    json_object_object_add(failure, "side",
+                           json_object_new_string(d->m.failure.side));
+    return failure;
+}
+
 json_object *destination_news_to_json(struct destination *d)
 {
     json_object *object = json_object_new_object();
@@ -334,13 +352,7 @@ json_object *destination_news_to_json(struct destination *d)
     json_object_object_add(object, "resumed_at_ns",
                            json_object_new_int64(d->resumed_at));
     if (failed) {
-        json_object *failure = json_object_new_object();
-        json_object_object_add(
-            failure, "class",
-            json_object_new_string(error_class(d->m.failure.error.code)));
-        json_object_object_add(failure, "message",
-                               json_object_new_string(d->m.failure.error.text));
-        json_object_object_add(object, "error", failure);
+        json_object_object_add(object, "error", destination_failure_to_json(d));
     }
     return object;
 }
@@ -370,14 +382,29 @@ static void await_news(struct destination *d, struct peer_request *request)
     }
 }
 
+/* A path that this QEMU did not break itself, and all that follows on a
+ * failure, is the effect of something. */
+static void note(struct destination *d, const struct error *err)
+{
+    const char *side = migration_side_of(err, MIGRATION_SOURCE);
+    bool is_own = !strcmp(side, MIGRATION_DESTINATION);
+
+    if (d->m.state == MIGRATION_CANCELLING || (d->path_dead && !is_own)) {
+        migration_note_effect(
+            &d->m, migration_side_of(err, MIGRATION_DESTINATION), err);
+    } else {
+        migration_note_failure(
+            &d->m, migration_side_of(err, MIGRATION_DESTINATION), err);
+    }
+}
+
 void destination_fail(struct destination *d, const struct error *err)
 {
     if (migration_state_is_end(d->m.state)) {
         return;
     }
     if (!d->ended_by_source) {
-        migration_note_failure(
-            &d->m, migration_side_of(err, MIGRATION_DESTINATION), err);
+        note(d, err);
     }
     if (d->m.state == MIGRATION_CANCELLING) {
         return;
@@ -395,7 +422,8 @@ void destination_fail(struct destination *d, const struct error *err)
             "here and migrate with resume=true on the source");
         destination_end(d, MIGRATION_ATTENTION);
     }
-    /* else: the guest is whole here; finish or the tick ends it */
+    /* else: cont is answered first, see now_runs(); or the guest is whole here
+     * and finish or the tick ends it */
 }
 
 static void grace_cb(void *arg)

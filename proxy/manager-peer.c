@@ -98,9 +98,46 @@ static void on_prepare(struct manager *manager, struct peer_request *request,
     }
 }
 
+/* The source's word on a migration that had ended here before it came: both
+ * ends say the same cause and the same result. */
+static void amend_record(struct manager *manager, struct ended *ended,
+                         json_object *params)
+{
+    static const char *const names[] = {"class", "message", "side"};
+    json_object *failure;
+    bool cancelled = false, attention = false, effect = false;
+    struct error err = ERROR_INIT;
+    const char *state;
+
+    json_value_bool(params, "cancelled", &cancelled);
+    json_value_bool(params, "attention", &attention);
+    json_value_bool(params, "effect", &effect);
+    state = migration_state_name(attention   ? MIGRATION_ATTENTION
+                                 : cancelled ? MIGRATION_CANCELLED
+                                             : MIGRATION_FAILED);
+    if (!effect || !json_value_object(ended->record, "error", &failure)) {
+        failure = json_object_new_object();
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            const char *text = "";
+            json_value_text(params, names[i], &text);
+            json_object_object_add(failure, names[i],
+                                   json_object_new_string(text));
+        }
+        json_object_object_add(ended->record, "error", failure);
+    }
+    json_object_object_add(ended->record, "state",
+                           json_object_new_string(state));
+    json_object_object_add(ended->record, "result",
+                           json_object_new_string(state));
+    if (store_save(manager->env.store, MIGRATION_DESTINATION, ended->id,
+                   ended->record, &err)) {
+        log_error("record of migration %s: %s", ended->id, err.text);
+    }
+}
+
 /* Answers from the record of a migration that has ended here: what it says is
  * binding. */
-static void answer_from_record(struct ended *ended,
+static void answer_from_record(struct manager *manager, struct ended *ended,
                                struct peer_request *request)
 {
     const char *method = peer_request_method(request), *state = "";
@@ -118,6 +155,9 @@ static void answer_from_record(struct ended *ended,
                "migration.abort: guest of migration %s was started here (%s)",
                ended->id, state);
         return;
+    }
+    if (!strcmp(method, "migration.abort")) {
+        amend_record(manager, ended, peer_request_params(request));
     }
     json_object_object_add(result, "started", json_object_new_boolean(started));
     json_object_object_add(result, "will_start",
@@ -152,21 +192,19 @@ static void on_request(void *arg, struct peer_request *request)
         return;
     }
     m = manager_find_active(manager, id, false, peer);
-    if (m && migration_state_is_end(m->state)) { /* about to be one of these */
-        struct ended just = {.record = migration_to_record(m)};
-        json_value_copy_text(just.id, sizeof(just.id), id);
-        answer_from_record(&just, request);
-        json_object_put(just.record);
-        return;
+    if (m && migration_state_is_end(m->state)) { /* not yet freed */
+        ended = manager_keep_record(manager, m);
+        m = NULL; /* ended NULL: out of memory, as if it were not known */
+    } else {
+        ended = m ? NULL : manager_find_ended(manager, id, false);
     }
-    ended = m ? NULL : manager_find_ended(manager, id, false);
     if (m) {
         destination_on_request(manager_destination(m), request);
     } else if (ended && json_object_object_get(ended->record, "peer") &&
                !strcmp(json_object_get_string(
                            json_object_object_get(ended->record, "peer")),
                        peer)) {
-        answer_from_record(ended, request);
+        answer_from_record(manager, ended, request);
     } else {
         refuse(request, ERR_NOT_FOUND, "migration %s is not known on %s", id,
                manager->env.conf->name);

@@ -42,6 +42,9 @@ struct migration *manager_find_active(struct manager *manager, const char *id,
                                       bool is_source, const char *peer);
 struct ended *manager_find_ended(struct manager *manager, const char *id,
                                  bool is_source);
+/* The record of a migration that has ended, among those that are shown; it may
+ * have been put there already. NULL: out of memory. */
+struct ended *manager_keep_record(struct manager *manager, struct migration *m);
 struct source *manager_source(struct migration *m);
 struct destination *manager_destination(struct migration *m);
 void manager_add(struct manager *manager, struct migration *m);

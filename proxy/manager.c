@@ -115,6 +115,16 @@ static struct ended *keep_record(struct manager *manager, const char *id,
     return ended;
 }
 
+struct ended *manager_keep_record(struct manager *manager, struct migration *m)
+{
+    if (m->is_kept) {
+        return manager_find_ended(manager, m->request.id, m->is_source);
+    }
+    m->is_kept = true;
+    return keep_record(manager, m->request.id, m->is_source,
+                       migration_to_record(m));
+}
+
 struct reap {
     struct manager *manager;
     struct migration *m;
@@ -136,7 +146,7 @@ static void forget_incoming(struct manager *manager, const struct migration *m)
 static void reap_now(struct manager *manager, struct migration *m)
 {
     forget_incoming(manager, m);
-    keep_record(manager, m->request.id, m->is_source, migration_to_record(m));
+    manager_keep_record(manager, m);
     manager->active_count--;
     if (m->is_source) {
         source_free(manager_source(m));

@@ -109,17 +109,32 @@ void migration_set_state(struct migration *m, enum migration_state state)
     }
 }
 
-void migration_note_failure(struct migration *m, const char *side,
-                            const struct error *err)
+static void note(struct migration *m, const char *side, const struct error *err,
+                 bool is_effect)
 {
-    migration_log(m, m->failure.is_set ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
-                  "%s%s (%s, on the %s)", m->failure.is_set ? "then: " : "",
-                  err->text, error_class(err->code), side);
-    if (!m->failure.is_set) {
+    bool is_later = m->failure.is_set && (is_effect || !m->failure.is_effect);
+
+    migration_log(m, is_later ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
+                  "%s%s (%s, on the %s)", is_later ? "then: " : "", err->text,
+                  error_class(err->code), side);
+    if (!is_later) {
         m->failure.is_set = true;
+        m->failure.is_effect = is_effect;
         m->failure.error = *err;
         snprintf(m->failure.side, sizeof(m->failure.side), "%s", side);
     }
+}
+
+void migration_note_failure(struct migration *m, const char *side,
+                            const struct error *err)
+{
+    note(m, side, err, false);
+}
+
+void migration_note_effect(struct migration *m, const char *side,
+                           const struct error *err)
+{
+    note(m, side, err, true);
 }
 
 void migration_advise(struct migration *m, const char *format, ...)
@@ -129,6 +144,19 @@ void migration_advise(struct migration *m, const char *format, ...)
     vsnprintf(m->advice, sizeof(m->advice), format, args);
     va_end(args);
     migration_log(m, LOG_LEVEL_WARNING, "advice: %s", m->advice);
+}
+
+bool migration_has_moved(struct migration *m, const struct carrier_stats *stats)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < stats->channel_count; i++) {
+        bytes += stats->channel[i].forward_bytes;
+        bytes += stats->channel[i].reverse_bytes;
+    }
+    bool has_moved = bytes != m->moved_bytes;
+    m->moved_bytes = bytes;
+    return has_moved;
 }
 
 void migration_drop_carrier(struct migration *m, const char *why)

@@ -49,12 +49,14 @@ struct migration_env {
 
 struct migration_failure {
     bool is_set;
+    bool is_effect; /* of something that is not known here (yet) */
     struct error error;
     char side[16]; /* where the cause was seen: source or destination */
 };
 
 struct migration {
     struct list node; /* the manager's */
+    bool is_kept;     /* the manager's: its last record is shown */
     const struct migration_env *env;
     bool is_source;
     struct api_migrate request; /* what was asked; id, vm and peer above all */
@@ -95,6 +97,7 @@ struct migration {
 
     struct carrier *carrier;          /* NULL: none (yet, or any more) */
     struct carrier_stats final_stats; /* from when there was one */
+    uint64_t moved_bytes;             /* see migration_has_moved() */
 
     /* what a successor needs */
     char qmp_path[PATH_SOCKET_MAX + 1];
@@ -133,6 +136,11 @@ void migration_save(struct migration *m);
 void migration_note_failure(struct migration *m, const char *side,
                             const struct error *err);
 
+/* The same for what may be an effect of a cause that the other end knows: a
+ * data path that broke, and what followed. A cause replaces it. */
+void migration_note_effect(struct migration *m, const char *side,
+                           const struct error *err);
+
 void migration_advise(struct migration *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -148,6 +156,10 @@ bool migration_is_same_qemu(struct migration *m, struct qmp *qmp);
 /* "source" or "destination": whose QEMU an error of the data path names (both
  * ends see the same text), else fallback. */
 const char *migration_side_of(const struct error *err, const char *fallback);
+
+/* Whether anything has come from or gone to QEMU since the last call. */
+bool migration_has_moved(struct migration *m,
+                         const struct carrier_stats *stats);
 
 /* The data path is over: keeps its last numbers and frees it. */
 void migration_drop_carrier(struct migration *m, const char *why);

@@ -115,12 +115,13 @@ void source_on_news(struct source *s)
 {
     if (s->m.state == MIGRATION_SWITCHOVER) {
         source_check_commit(s);
-    } else if (s->m.state == MIGRATION_POSTCOPY && s->source_completed) {
-        if (s->news.completed) {
+    } else if (s->m.state == MIGRATION_POSTCOPY) {
+        bool there = s->news.completed, here = s->source_completed;
+        if (there && (here || s->doubting)) {
             source_commit_complete(s);
-        } else if (!loop_timer_is_running(&s->deadline)) {
-            /* its QEMU has confirmed every page to ours; only its daemon's
-             * word is missing, which is not waited for without end */
+        } else if ((there || here) && !loop_timer_is_running(&s->deadline)) {
+            /* each alone means that every page has arrived; the other's word
+             * is not waited for without end */
             source_deadline(s, "postcopy's end", s->m.env->conf->hold_time);
         }
     }
@@ -139,7 +140,7 @@ static void started(struct source *s, json_object *result)
         migration_set_state(&s->m, MIGRATION_POSTCOPY);
         source_on_news(s);
         if (s->m.state == MIGRATION_POSTCOPY && s->path_dead &&
-            !s->source_completed) {
+            !s->source_completed && !s->has_soft) {
             source_attention(s);
         }
     } else {
@@ -175,7 +176,7 @@ static void will_not_start(struct source *s, json_object *result)
 static void on_commit(void *arg, json_object *result, const struct error *err)
 {
     struct source *s = arg;
-    bool has_started = false, will_start = true;
+    bool has_started = false, will_start = true, failed = false;
 
     s->commit_sent = false;
     if (s->m.state != MIGRATION_COMMITTING) {
@@ -183,7 +184,12 @@ static void on_commit(void *arg, json_object *result, const struct error *err)
     }
     if (!err && json_value_bool(result, "started", &has_started) &&
         has_started) {
-        started(s, result);
+        json_value_bool(result, "failed", &failed);
+        if (failed) {
+            ended_badly(s, result);
+        } else {
+            started(s, result);
+        }
         return;
     }
     if (!err && json_value_bool(result, "will_start", &will_start) &&

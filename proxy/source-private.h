@@ -4,6 +4,7 @@
  *   source.c         life, deadlines, who failed; entry points
  *   source-setup.c   preparing, connecting, setup
  *   source-run.c     following QEMU: precopy, the switch, pre-switchover
+ *   source-watch.c   the poll, and who is silent for too long
  *   source-commit.c  COMMIT and everything after it
  *   source-set.c     other limits on the way
  *   source-undo.c    everything back to where it was */
@@ -52,7 +53,7 @@ struct source {
 
     /* the destination */
     bool taken_over;     /* from an earlier daemon's record */
-    bool prepared_there; /* "migration.prepare" was accepted */
+    bool prepared_there; /* "migration.prepare" was sent and not refused */
     uint8_t token[HELLO_TOKEN_BYTES];
     struct source_dial dials[2]; /* express, bulk */
     struct source_news news;
@@ -68,6 +69,7 @@ struct source {
     struct error soft;
     bool path_dead;     /* on_broken was called */
     bool polling;       /* query-migrate is under way */
+    mp_time heard_at;   /* the last answer or event */
     bool pausing;       /* we stop the guest ourselves */
     mp_time stopped_at; /* the last STOP; 0: running */
     bool seen_stopped;  /* in postcopy-active: query-status said so */
@@ -78,9 +80,11 @@ struct source {
     int proof_parts;     /* that are still out */
     mp_time proof_first; /* when the first part was answered */
     struct loop_timer proof_timer;
-    unsigned silent_polls; /* in a row, in postcopy */
+    unsigned silent_polls; /* of the path, in a row, in postcopy */
+    unsigned mute_polls;   /* of QEMU, in a row */
     void (*proof_then)(struct source *s, const struct error *err);
     bool continue_sent;
+    bool continue_refused; /* QEMU stays in pre-switchover */
 
     /* commit */
     bool commit_sent;
@@ -91,21 +95,31 @@ struct source {
     bool cancel_sent; /* migrate_cancel */
     bool unsure;      /* QEMU does not say whether the guest runs */
     bool restoring;   /* the guest is as it was; the rest follows */
+    bool telling;     /* the destination */
+    bool lost_here;   /* ... that the guest may be gone with this QEMU */
+    bool copy_there;  /* all that is left of the guest is kept there */
     bool settled;     /* QEMU's own part is over */
     bool cont_sent;
     mp_time undo_began;
+    bool giving_up; /* telling the destination so, then attention */
+    bool doubting;  /* a failure whose meaning QEMU or the destination knows */
+    mp_time doubt_began;
 };
 
 /* source.c */
 void source_deadline(struct source *s, const char *name, mp_time limit);
 void source_drop_calls(struct source *s);
 void source_deadline_stop(struct source *s);
+/* Asks QEMU what a failure past the point of no return means. */
+void source_ask_doubt(struct source *s);
 /* Something went wrong: notes the cause and does what the state allows. */
 void source_fail(struct source *s, const char *side, const struct error *err);
 /* As source_fail(), for what may only be the echo of a cause at the other end
  * (a closed socket, QEMU's "failed"): that end's own word is waited for a
  * moment, so that both tell the same story. */
 void source_fail_softly(struct source *s, const struct error *err);
+/* The other end's word will not come. */
+void source_no_word(struct source *s);
 void source_grace_cb(void *arg);
 void source_failf(struct source *s, const char *side, enum error_code code,
                   const char *format, ...)
@@ -123,7 +137,10 @@ extern const struct qmp_ops source_qmp_ops;
 void source_on_event(void *arg, const char *name, json_object *data,
                      int64_t timestamp_us, mp_time received);
 void source_await(struct source *s);
-void source_poll_cb(void *arg);
+void source_on_info(void *arg, const struct qmp_migrate_info *info,
+                    const struct error *err);
+/* What the policy says to what was seen last, done. */
+void source_decide(struct source *s);
 void source_retry_cb(void *arg);
 void source_proof_late(void *arg);
 void source_on_path(void *arg, uint64_t seq, mp_time rtt);
@@ -141,8 +158,16 @@ void source_commit_complete(struct source *s);
 void source_commit_take_over(struct source *s);
 void source_on_news(struct source *s);
 
+/* source-watch.c */
+void source_poll_cb(void *arg);
+
 /* source-undo.c */
 void source_undo(struct source *s);
 void source_undo_status(struct source *s);
+/* Tells the destination that no COMMIT comes, and why. attention: for a person
+ * to see, what is loaded in its QEMU stays as it is. */
+void source_tell_abort(struct source *s, bool attention, peer_cb cb);
+/* From the answer to it: the cause of what was only an effect here. */
+void source_take_cause(struct source *s, json_object *result);
 
 #endif

@@ -20,6 +20,11 @@ static void on_stop_status(void *arg, const struct qmp_run_status *status,
     if (err || status->running || s->m.state >= MIGRATION_COMMITTING) {
         return;
     }
+    if (!strcmp(status->text, "finish-migrate") &&
+        s->m.state == MIGRATION_PRECOPY) {
+        source_deadline(s, "the guest's stop",
+                        s->m.env->conf->switchover_timeout);
+    }
     if (strcmp(status->text, "finish-migrate") &&
         strcmp(status->text, "postmigrate") && !s->pausing) {
         migration_log(&s->m, LOG_LEVEL_INFO,
@@ -44,6 +49,9 @@ static void on_run_event(struct source *s, const char *name, mp_time received)
     } else if (!strcmp(name, "RESUME")) {
         s->stopped_at = 0;
         s->m.should_run = true;
+        if (s->m.state == MIGRATION_PRECOPY) {
+            source_deadline_stop(s);
+        }
         json_value_copy_text(s->m.run_state, sizeof(s->m.run_state), "running");
     }
 }
@@ -111,15 +119,28 @@ static void prove(struct source *s,
 
 /* The switch to postcopy -------------------------------------------------- */
 
+static void on_start_postcopy(void *arg, const struct error *err);
+
+static void start_postcopy(struct source *s)
+{
+    qmp_migrate_start_postcopy(s->monitor.qmp, source_qmp_timeout(s),
+                               on_start_postcopy, s);
+}
+
 static void on_start_postcopy(void *arg, const struct error *err)
 {
     struct source *s = arg;
     struct error why;
 
-    if (err && err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT) {
+    if (!err || err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (err->code != ERR_TIMEOUT) {
         why = *err;
         error_wrap(&why, "source QEMU");
         source_fail(s, MIGRATION_SOURCE, &why);
+    } else if (s->m.state == MIGRATION_PRECOPY) {
+        start_postcopy(s); /* QEMU takes it twice */
     }
 }
 
@@ -136,13 +157,29 @@ static void switch_proved(struct source *s, const struct error *err)
     s->m.postcopy = true;
     migration_save(&s->m);
     migration_log(&s->m, LOG_LEVEL_INFO, "switching to postcopy");
-    qmp_migrate_start_postcopy(s->monitor.qmp, source_qmp_timeout(s),
-                               on_start_postcopy, s);
+    start_postcopy(s);
 }
 
 /* Precopy ------------------------------------------------------------------ */
 
-static void decide(struct source *s)
+static void on_pause(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+    struct error why;
+
+    if (!err || err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (err->code == ERR_TIMEOUT) {
+        s->pausing = false; /* the next decision is the same */
+        return;
+    }
+    why = *err;
+    error_wrap(&why, "source QEMU");
+    source_fail(s, MIGRATION_SOURCE, &why);
+}
+
+void source_decide(struct source *s)
 {
     struct policy_input *in = &s->m.policy;
     const struct api_migrate *request = &s->m.request;
@@ -179,8 +216,8 @@ static void decide(struct source *s)
                           "precopy did not end in time: the guest is paused so "
                           "that it can");
             s->pausing = true;
-            qmp_migrate_stop(s->monitor.qmp, source_qmp_timeout(s),
-                             on_start_postcopy, s);
+            qmp_migrate_stop(s->monitor.qmp, source_qmp_timeout(s), on_pause,
+                             s);
         }
         break;
     case POLICY_ABORT:
@@ -193,7 +230,7 @@ static void decide(struct source *s)
 
 static void on_status(struct source *s, enum qmp_migrate_status status);
 
-static void on_info(void *arg, const struct qmp_migrate_info *info,
+void source_on_info(void *arg, const struct qmp_migrate_info *info,
                     const struct error *err)
 {
     struct source *s = arg;
@@ -202,92 +239,14 @@ static void on_info(void *arg, const struct qmp_migrate_info *info,
     if (err || migration_state_is_end(s->m.state)) {
         return;
     }
+    s->heard_at = loop_now(s->m.env->control);
     s->m.info = *info;
     if (info->ram_postcopy_requests > s->m.page_requests) {
         s->m.page_requests = info->ram_postcopy_requests;
     }
     on_status(s, info->status);
     if (!migration_state_is_end(s->m.state) && s->m.active_at) {
-        decide(s);
-    }
-}
-
-/* No sign of life from the path between STOP and COMMIT: a precopy goes back to
- * the source, which is safe since COMMIT was not given. */
-static void check_switchover_hold(struct source *s)
-{
-    struct carrier_stats stats;
-    mp_time hold = s->m.env->conf->switchover_hold;
-
-    if (s->m.state != MIGRATION_SWITCHOVER || !s->m.carrier || s->m.postcopy) {
-        return;
-    }
-    carrier_get_stats(s->m.carrier, &stats);
-    mp_time now = loop_now(s->m.env->control);
-    if (stats.last_heard && now - stats.last_heard > hold) {
-        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
-                     "peer %s was silent for %d ms during the switchover "
-                     "([migration] switchover-hold)",
-                     s->m.request.peer,
-                     (int)((now - stats.last_heard) / MP_MS));
-    }
-}
-
-/* In postcopy a path that is silent for hold-time is given up, even if TCP
- * thinks it well: the guest waits for pages. Seen several times in a row, since
- * this daemon may itself have stood still. */
-static void check_postcopy_path(struct source *s)
-{
-    struct carrier_stats stats;
-    mp_time hold = s->m.env->conf->hold_time;
-
-    if (s->m.state != MIGRATION_POSTCOPY || !s->m.carrier ||
-        s->source_completed) {
-        return;
-    }
-    carrier_get_stats(s->m.carrier, &stats);
-    mp_time silent = loop_now(s->m.env->control) - stats.last_heard;
-    if (!stats.last_heard || silent <= hold) {
-        s->silent_polls = 0;
-    } else if (++s->silent_polls > MIGRATION_SILENT_POLLS) {
-        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
-                     "peer %s was silent for %d s in postcopy ([migration] "
-                     "hold-time)",
-                     s->m.request.peer, (int)(silent / MP_SECOND));
-    }
-}
-
-/* A dead path in precopy is given hold-time. */
-static void check_lost(struct source *s)
-{
-    mp_time hold = s->m.env->conf->hold_time;
-    mp_time now = loop_now(s->m.env->control);
-
-    if (s->lost_since && now - s->lost_since > hold &&
-        s->m.state <= MIGRATION_PRECOPY) {
-        source_failf(s, MIGRATION_SOURCE, ERR_LINK_LOST,
-                     "peer %s did not answer for %d s ([migration] hold-time)",
-                     s->m.request.peer, (int)(hold / MP_SECOND));
-    }
-}
-
-void source_poll_cb(void *arg)
-{
-    struct source *s = arg;
-
-    loop_timer_start(&s->poll, SOURCE_POLL);
-    if (s->m.state == MIGRATION_CANCELLING) {
-        source_undo_status(s);
-        return;
-    }
-    if (s->monitor.qmp && !s->polling) {
-        s->polling = true;
-        qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info, s);
-    }
-    check_switchover_hold(s);
-    check_postcopy_path(s);
-    if (!migration_state_is_end(s->m.state)) {
-        check_lost(s);
+        source_decide(s);
     }
 }
 
@@ -302,6 +261,7 @@ static void on_continue(void *arg, const struct error *err)
     if (err && err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT) {
         why = *err;
         error_wrap(&why, "source QEMU");
+        s->continue_refused = err->code == ERR_QMP;
         source_fail(s, MIGRATION_SOURCE, &why);
     }
 }
@@ -496,20 +456,21 @@ void source_on_event(void *arg, const char *name, json_object *data,
     if (migration_state_is_end(s->m.state)) {
         return;
     }
+    s->heard_at = received;
     if (qmp_migrate_status_of_event(name, data, &status)) {
         migration_log(&s->m, LOG_LEVEL_DEBUG, "source QEMU: %s",
                       qmp_migrate_status_name(status));
         if (is_failure(status) && s->m.state != MIGRATION_CANCELLING) {
-            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info,
-                              s);
+            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s),
+                              source_on_info, s);
         } else {
             on_status(s, status);
         }
     } else if (!strcmp(name, "MIGRATION_PASS")) {
         if (!s->polling && s->m.state == MIGRATION_PRECOPY) {
             s->polling = true;
-            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_info,
-                              s);
+            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s),
+                              source_on_info, s);
         }
     } else {
         on_run_event(s, name, received);
@@ -535,7 +496,7 @@ static void on_await(void *arg, json_object *result, const struct error *err)
             s->lost_since = loop_now(s->m.env->control);
         }
         loop_timer_start(&s->retry, SOURCE_RETRY);
-        source_grace_cb(s); /* no word will come */
+        source_no_word(s);
         return;
     }
     s->lost_since = 0;
@@ -554,6 +515,9 @@ static void on_await(void *arg, json_object *result, const struct error *err)
         json_value_text(failure, "message", &text);
         error_set(&why, error_code_of_class(class), "%s", text);
         source_fail(s, MIGRATION_DESTINATION, &why);
+        if (s->m.state == MIGRATION_POSTCOPY) {
+            source_attention(s); /* no page is missing here, but there */
+        }
         return;
     }
     source_on_news(s);
@@ -579,6 +543,10 @@ void source_retry_cb(void *arg)
     struct source *s = arg;
 
     source_await(s);
+    if (s->doubting && s->m.state == MIGRATION_SWITCHOVER && !s->giving_up) {
+        source_ask_doubt(s);
+        return;
+    }
     source_commit_again(s);
     if (s->m.state == MIGRATION_PRE_SWITCHOVER && !s->proving &&
         !s->continue_sent && s->m.carrier) {
@@ -589,9 +557,12 @@ void source_retry_cb(void *arg)
 /* All that COMMIT needs? */
 void source_check_commit(struct source *s)
 {
-    bool source_done = s->m.postcopy ? s->seen_stopped : s->source_completed;
+    /* one that is completed is stopped too */
+    bool source_done =
+        s->source_completed || (s->m.postcopy && s->seen_stopped);
 
-    if (s->m.state == MIGRATION_SWITCHOVER && source_done && s->news.prepared) {
+    if (s->m.state == MIGRATION_SWITCHOVER && source_done && s->news.prepared &&
+        !s->giving_up && !s->doubting) {
         source_commit(s);
     }
 }

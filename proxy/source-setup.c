@@ -48,9 +48,6 @@ static void qmp_closed(void *arg, const struct error *err)
     if (s->source_completed) {
         return; /* it may go now */
     }
-    if (s->m.state == MIGRATION_PREPARING) {
-        s->m.refused = true;
-    }
     source_fail(s, MIGRATION_SOURCE, &why);
 }
 
@@ -78,13 +75,6 @@ int source_prepare(struct source *s, struct error *err)
         return error_wrap(err, "source QEMU");
     }
     return 0;
-}
-
-/* Fails a migration of which nothing was changed yet. */
-static void refuse(struct source *s, const char *side, const struct error *err)
-{
-    s->m.refused = true;
-    source_fail(s, side, err);
 }
 
 /* Why a QEMU in this run state cannot give its guest away, if that is known;
@@ -160,13 +150,14 @@ static int choose_kind(struct source *s, struct error *err)
     m->may_postcopy = request->mode != API_MODE_PRECOPY ||
                       request->on_timeout == API_ON_TIMEOUT_POSTCOPY;
     if (request->mode == API_MODE_AUTO && request->multifd &&
+        request->on_timeout != API_ON_TIMEOUT_POSTCOPY &&
         !can[QMP_CAN_MULTIFD_POSTCOPY]) {
         m->may_postcopy = false;
     }
     if (m->may_postcopy && request->multifd && !can[QMP_CAN_MULTIFD_POSTCOPY]) {
         return error_set(err, ERR_UNSUPPORTED,
-                         "multifd together with postcopy: QEMU %s loses the "
-                         "guest with it; leave one of them out",
+                         "multifd together with postcopy: QEMU %s cannot do "
+                         "both at once (10.1 can); leave one of them out",
                          s->facts.version);
     }
     m->preempt = m->may_postcopy &&
@@ -389,13 +380,15 @@ static void on_prepared(void *arg, json_object *result, const struct error *err)
 
     if (err) {
         error_copy(&why, err);
+        /* unless it is not known what the other end did */
+        s->prepared_there =
+            err->code == ERR_TIMEOUT || err->code == ERR_LINK_LOST;
         bool link = err->code == ERR_PEER_UNREACHABLE ||
                     err->code == ERR_PEER_UNKNOWN || err->code == ERR_TLS ||
                     err->code == ERR_TIMEOUT || err->code == ERR_LINK_LOST;
-        refuse(s, link ? MIGRATION_SOURCE : MIGRATION_DESTINATION, &why);
+        source_fail(s, link ? MIGRATION_SOURCE : MIGRATION_DESTINATION, &why);
         return;
     }
-    s->prepared_there = true;
     json_value_bool(result, "preempt", &s->m.preempt);
     if (!take_token(s, result) || !json_value_object(result, "facts", &json) ||
         facts_from_json(json, &there, &why)) {
@@ -403,12 +396,12 @@ static void on_prepared(void *arg, json_object *result, const struct error *err)
                    "migration.prepare: the answer of peer %s is not complete",
                    s->m.request.peer);
         why.code = ERR_PROTOCOL;
-        refuse(s, MIGRATION_DESTINATION, &why);
+        source_fail(s, MIGRATION_DESTINATION, &why);
         return;
     }
     if (facts_compare(&s->facts, &there, s->m.may_postcopy, &why)) {
         facts_done(&there);
-        refuse(s, MIGRATION_SOURCE, &why);
+        source_fail(s, MIGRATION_SOURCE, &why);
         return;
     }
     keep_blocks(s, &there);
@@ -431,7 +424,7 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
         if (err->code != ERR_CANCELLED && err->code != ERR_QEMU_GONE) {
             why = *err;
             error_wrap(&why, "source QEMU");
-            refuse(s, MIGRATION_SOURCE, &why);
+            source_fail(s, MIGRATION_SOURCE, &why);
         }
         return;
     }
@@ -449,7 +442,7 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
     json_value_copy_text(m->qemu_version, sizeof(m->qemu_version),
                          s->facts.version);
     if (check_guest(s, &why) || choose_kind(s, &why)) {
-        refuse(s, MIGRATION_SOURCE, &why);
+        source_fail(s, MIGRATION_SOURCE, &why);
         return;
     }
     json_object *params = source_params(s);
@@ -470,6 +463,7 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
     json_object_object_add(params, "multifd_channels",
                            json_object_new_int((int)m->request.multifd));
     json_object_object_add(params, "facts", facts_to_json(&s->facts));
+    s->prepared_there = true;
     source_call(s, "migration.prepare", params, m->env->conf->setup_timeout,
                 on_prepared);
 }

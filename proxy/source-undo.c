@@ -18,21 +18,61 @@ static void ignore_cb(void *arg, const struct error *err)
 {
 }
 
-static void undo_end(struct source *s)
+/* Without a QEMU here nobody has the guest, unless a whole copy of it has
+ * arrived there. */
+static void guest_lost(struct source *s)
 {
-    if (s->unsure || (!s->monitor.qmp && (s->migrate_sent || s->m.qemu_pid))) {
-        s->m.guest_is_on = "unknown";
+    s->m.guest_is_on = "unknown";
+    if (s->copy_there) {
+        migration_advise(
+            &s->m, "the source's QEMU is gone or does not answer; a whole "
+                   "copy of the guest is loaded and paused on the "
+                   "destination. When the source's QEMU surely has "
+                   "ended, resume it there with cont");
+    } else {
         migration_advise(&s->m,
                          "the source's QEMU is gone or cannot be asked; the "
                          "destination never starts the guest. If the QEMU is "
                          "gone, start the guest anew from its disk");
-        source_end(s, MIGRATION_ATTENTION);
+    }
+    source_end(s, MIGRATION_ATTENTION);
+}
+
+static bool is_qemu_lost(const struct source *s)
+{
+    return s->unsure || (!s->monitor.qmp && (s->migrate_sent || s->m.qemu_pid));
+}
+
+static void undo_end(struct source *s)
+{
+    if (s->lost_here) {
+        guest_lost(s);
         return;
     }
     if (!s->m.refused) { /* preflight may have found it to be elsewhere */
         s->m.guest_is_on = MIGRATION_SOURCE;
     }
     source_end(s, s->m.cancelled ? MIGRATION_CANCELLED : MIGRATION_FAILED);
+}
+
+void source_take_cause(struct source *s, json_object *result)
+{
+    json_object *failure;
+    struct error why = ERROR_INIT;
+    const char *class, *text, *side;
+
+    if (s->m.failure.is_effect &&
+        json_value_object(result, "error", &failure) &&
+        json_value_text(failure, "class", &class) &&
+        json_value_text(failure, "message", &text) &&
+        json_value_text(failure, "side", &side)) {
+        error_set(&why, error_code_of_class(class), "%s", text);
+        migration_note_failure(&s->m,
+                               strcmp(side, MIGRATION_SOURCE)
+                                   ? MIGRATION_DESTINATION
+                                   : MIGRATION_SOURCE,
+                               &why);
+    }
 }
 
 static void on_aborted(void *arg, json_object *result, const struct error *err)
@@ -44,16 +84,30 @@ static void on_aborted(void *arg, json_object *result, const struct error *err)
                       "the destination could not be told (it never starts "
                       "without COMMIT): %s",
                       err->text);
+    } else {
+        source_take_cause(s, result);
+        json_value_bool(result, "kept", &s->copy_there);
     }
     undo_end(s);
 }
 
 static void tell_destination(struct source *s)
 {
-    if (!s->prepared_there) {
-        undo_end(s);
+    if (s->telling) {
         return;
     }
+    s->telling = true;
+    s->lost_here = is_qemu_lost(s); /* what comes later is another story */
+    loop_timer_stop(&s->poll);
+    if (s->prepared_there) {
+        source_tell_abort(s, s->lost_here, on_aborted);
+    } else {
+        undo_end(s);
+    }
+}
+
+void source_tell_abort(struct source *s, bool attention, peer_cb cb)
+{
     json_object *params = source_params(s);
     json_object_object_add(
         params, "class",
@@ -64,7 +118,11 @@ static void tell_destination(struct source *s)
                            json_object_new_string(s->m.failure.side));
     json_object_object_add(params, "cancelled",
                            json_object_new_boolean(s->m.cancelled));
-    source_call(s, "migration.abort", params, ABORT_CALL, on_aborted);
+    json_object_object_add(params, "attention",
+                           json_object_new_boolean(attention));
+    json_object_object_add(params, "effect",
+                           json_object_new_boolean(s->m.failure.is_effect));
+    source_call(s, "migration.abort", params, ABORT_CALL, cb);
 }
 
 static void on_restored(void *arg, const struct error *err)
@@ -147,6 +205,23 @@ static void on_run_status(void *arg, const struct qmp_run_status *status,
 
 static void ask_run_status(struct source *s);
 
+/* A path that broke because this QEMU gave up: its own reason is better. */
+static void on_reason(void *arg, const struct qmp_migrate_info *info,
+                      const struct error *err)
+{
+    struct source *s = arg;
+    struct migration_failure *failure = &s->m.failure;
+
+    if (!err && failure->is_effect && info->status == QMP_MIGRATE_FAILED &&
+        info->error_desc[0] &&
+        !strcmp(migration_side_of(&failure->error, MIGRATION_DESTINATION),
+                MIGRATION_SOURCE)) { /* it is named as who broke it */
+        error_set(&failure->error, ERR_QEMU_FAILED,
+                  "source QEMU ended the migration: failed: %s",
+                  info->error_desc);
+    }
+}
+
 static void settle(struct source *s)
 {
     if (s->settled) {
@@ -160,6 +235,10 @@ static void settle(struct source *s)
     } else if (!s->migrate_sent) {
         restore(s); /* if the guest stands still, not because of us */
     } else {
+        if (s->m.failure.is_effect) {
+            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_reason,
+                              s);
+        }
         ask_run_status(s);
     }
 }
@@ -214,7 +293,7 @@ void source_undo_status(struct source *s)
         if (s->monitor.qmp) {
             ask_run_status(s);
         } else {
-            restore(s);
+            tell_destination(s); /* nothing more can be done for QEMU */
         }
         return;
     }
@@ -222,6 +301,10 @@ void source_undo_status(struct source *s)
         if (!loop_timer_is_running(&s->monitor.again)) {
             settle(s);
         }
+        return;
+    }
+    if (!s->migrate_sent && !s->m.caps_changed) {
+        tell_destination(s); /* nothing was changed here */
         return;
     }
     if (!qmp_is_ready(s->monitor.qmp)) {
@@ -256,6 +339,8 @@ void source_undo(struct source *s)
     source_drop_lanes(s);
     source_drop_calls(s);
     s->awaiting = false;
+    s->has_soft = false; /* its cause is known */
+    loop_timer_stop(&s->grace);
     if (s->m.state != MIGRATION_CANCELLING) { /* else: taken over in it */
         migration_set_state(&s->m, MIGRATION_CANCELLING);
     }

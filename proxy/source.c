@@ -34,8 +34,13 @@ static void deadline_cb(void *arg)
     struct error err = ERROR_INIT;
     char limit[32];
 
-    if (s->m.state == MIGRATION_POSTCOPY) {
+    if (s->m.state == MIGRATION_POSTCOPY &&
+        (s->source_completed || s->news.completed)) {
         source_commit_complete(s); /* see source_on_news() */
+        return;
+    }
+    if (s->doubting) {
+        source_attention(s);
         return;
     }
     error_set(&err, ERR_TIMEOUT, "%s was not over within %s", s->deadline_name,
@@ -186,11 +191,23 @@ void source_end(struct source *s, enum migration_state state)
     migration_drop_carrier(&s->m, s->m.failure.is_set ? s->m.failure.error.text
                                                       : NULL);
     monitor_close(&s->monitor);
+    if (state == MIGRATION_COMPLETED) {
+        s->m.failure.is_set = false; /* what was said before it went well */
+    }
     migration_set_state(&s->m, state);
     s->m.env->on_end(s->m.env->arg, &s->m);
 }
 
-/* The guest may be on either side, or nowhere whole: touch nothing more. */
+static void on_given_up(void *arg, json_object *result, const struct error *err)
+{
+    if (!err) {
+        source_take_cause(arg, result);
+    }
+    source_end(arg, MIGRATION_ATTENTION);
+}
+
+/* The guest may be on either side, or nowhere whole: touch nothing more. Where
+ * no COMMIT was given the destination hears that none comes. */
 void source_attention(struct source *s)
 {
     s->m.guest_is_on = s->m.started ? MIGRATION_DESTINATION : "unknown";
@@ -225,21 +242,13 @@ void source_attention(struct source *s)
                 "source with cont");
         }
     }
-    source_end(s, MIGRATION_ATTENTION);
-}
-
-/* After the point of no return nothing can be undone; what still can happen is
- * that the destination ends well by itself. */
-static void fail_late(struct source *s)
-{
-    if (s->m.state == MIGRATION_COMMITTING ||
-        s->m.state == MIGRATION_COMPLETING) {
-        return; /* these ask the destination until their own deadline */
+    if (!s->giving_up && !s->m.committed && s->prepared_there) {
+        s->giving_up = true;
+        source_deadline_stop(s);
+        source_tell_abort(s, true, on_given_up);
+    } else {
+        source_end(s, MIGRATION_ATTENTION);
     }
-    if (s->m.state == MIGRATION_POSTCOPY && s->source_completed) {
-        return; /* every page has left and was taken */
-    }
-    source_attention(s);
 }
 
 /* A postcopy that QEMU itself gave up before it was one: without COMMIT the
@@ -251,14 +260,98 @@ static bool qemu_took_back(const struct source *s)
             s->status == QMP_MIGRATE_CANCELLED);
 }
 
+/* ... or that never began. Only QEMU's answer from after the failure tells. */
+static bool never_left(const struct source *s,
+                       const struct qmp_migrate_info *info)
+{
+    return !s->m.committed &&
+           ((s->continue_refused &&
+             info->status == QMP_MIGRATE_PRE_SWITCHOVER) ||
+            (info->status == QMP_MIGRATE_COMPLETED &&
+             !qmp_migrate_status_is_postcopy(s->status)) ||
+            migration_state_can_undo(s->m.state, s->m.postcopy));
+}
+
+/* Did QEMU take the guest back, or has the package left? It may need a moment
+ * itself to find out. */
+static void on_doubt(void *arg, const struct qmp_migrate_info *info,
+                     const struct error *err)
+{
+    struct source *s = arg;
+    mp_time now = loop_now(s->m.env->control);
+
+    if ((err && err->code == ERR_CANCELLED) ||
+        s->m.state != MIGRATION_SWITCHOVER || s->giving_up) {
+        return;
+    }
+    bool can_undo = !err && never_left(s, info);
+    if (!err && info->status != QMP_MIGRATE_COMPLETED) {
+        s->status = info->status;
+    }
+    if (can_undo || qemu_took_back(s)) {
+        s->doubting = false;
+        source_undo(s);
+    } else if (!err && !qmp_migrate_status_is_postcopy(s->status) &&
+               now - s->doubt_began < s->m.env->conf->switchover_hold) {
+        loop_timer_start(&s->retry, SOURCE_PROVE_AGAIN);
+    } else {
+        source_attention(s);
+    }
+}
+
+void source_ask_doubt(struct source *s)
+{
+    if (s->monitor.qmp) {
+        qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_doubt, s);
+    } else {
+        source_attention(s);
+    }
+}
+
+/* After the point of no return nothing can be undone; what still can happen is
+ * that it was not passed, or that the destination ends well by itself. */
+static void fail_late(struct source *s)
+{
+    if (s->m.state == MIGRATION_COMMITTING ||
+        s->m.state == MIGRATION_COMPLETING) {
+        return; /* these ask the destination until their own deadline */
+    }
+    if (s->doubting && s->m.state == MIGRATION_SWITCHOVER && !s->monitor.qmp) {
+        source_attention(s); /* QEMU was asked, and is gone */
+        return;
+    }
+    if (s->doubting ||
+        (s->m.state == MIGRATION_POSTCOPY && s->source_completed)) {
+        return; /* an answer comes; every page has left and was taken */
+    }
+    s->doubting = true;
+    s->doubt_began = loop_now(s->m.env->control);
+    if (s->m.state == MIGRATION_POSTCOPY) {
+        source_deadline(s, "the destination's end of postcopy",
+                        s->m.env->conf->switchover_hold);
+        source_on_news(s);
+    } else {
+        source_deadline_stop(s);
+        source_ask_doubt(s);
+    }
+}
+
 void source_fail(struct source *s, const char *side, const struct error *err)
 {
     if (migration_state_is_end(s->m.state)) {
         return;
     }
+    if (s->giving_up) {
+        return;
+    }
+    s->m.refused = s->m.refused || s->m.state == MIGRATION_PREPARING;
     /* what was ordered is not a failure */
     if (!(s->m.cancelled && s->m.state == MIGRATION_CANCELLING)) {
-        migration_note_failure(&s->m, side, err);
+        if (s->path_dead && !strcmp(side, MIGRATION_SOURCE)) {
+            migration_note_effect(&s->m, side, err);
+        } else {
+            migration_note_failure(&s->m, side, err);
+        }
     }
     if (s->m.state == MIGRATION_CANCELLING) {
         return; /* being undone already; its own steps see what is gone */
@@ -282,9 +375,24 @@ void source_grace_cb(void *arg)
     }
 }
 
+/* QEMU fails when its path does, and may be heard of first. */
+static bool may_be_the_paths(const struct source *s, const struct error *err)
+{
+    return err->code == ERR_QEMU_FAILED && s->m.carrier && !s->path_dead;
+}
+
+void source_no_word(struct source *s)
+{
+    if (s->has_soft && !may_be_the_paths(s, &s->soft)) {
+        source_grace_cb(s);
+    }
+}
+
 void source_fail_softly(struct source *s, const struct error *err)
 {
-    if (s->m.state == MIGRATION_CANCELLING || !s->awaiting) {
+    bool is_waited_for = s->awaiting || may_be_the_paths(s, err);
+
+    if (s->m.state == MIGRATION_CANCELLING || !is_waited_for) {
         source_fail(s, MIGRATION_SOURCE, err);
     } else if (!s->has_soft) {
         s->has_soft = true;
@@ -348,7 +456,7 @@ int source_postcopy(struct source *s, struct error *err)
 
 void source_peer_restarted(struct source *s)
 {
-    if (s->m.state < MIGRATION_COMMITTING && s->prepared_there) {
+    if (s->m.state > MIGRATION_PREPARING && s->m.state < MIGRATION_COMMITTING) {
         source_failf(s, MIGRATION_DESTINATION, ERR_DAEMON_RESTARTED,
                      "the daemon of peer %s was restarted and has lost the "
                      "migration",

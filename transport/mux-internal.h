@@ -169,7 +169,8 @@ struct mux {
     struct piece_pool pieces;
     struct window window;
     uint64_t disk_in_flight_bytes;
-    uint64_t held_bytes; /* unsent bulk, all channels */
+    uint64_t ram_channels; /* mask: open, main or multifd */
+    uint64_t held_bytes;   /* unsent bulk, all channels */
     uint64_t next_ping_arg;
     uint64_t next_order; /* opener: of the next OPEN; else: the one to say */
     struct parked_open parked[MUX_OPENS_PARKED];

@@ -88,13 +88,27 @@ static int sub_on_lane(const struct mux *mux, const struct mux_channel *ch,
     return lane == WIRE_LANE_EXPRESS ? WIRE_SUB_URGENT : -1;
 }
 
+/* The part of the window that each channel of RAM may fill whatever the others
+ * do, bytes. QEMU's multifd channels wait for each other at the end of a pass:
+ * those that are through are not read on before the last one is, so that one
+ * must get on although what is in flight for them fills the window. */
+static uint64_t share_of_window(const struct mux *mux)
+{
+    int count = __builtin_popcountll(mux->ram_channels);
+    return window_bytes(&mux->window) / (unsigned)(count > 1 ? count : 1);
+}
+
 static uint64_t frame_max(const struct mux *mux, enum wire_lane lane)
 {
     if (lane == WIRE_LANE_EXPRESS) {
         return MUX_FRAME_EXPRESS_BYTES;
     }
-    return mux->phase == MUX_PHASE_POSTCOPY ? MUX_FRAME_POSTCOPY_BYTES
-                                            : WIRE_DATA_MAX_BYTES;
+    if (mux->phase == MUX_PHASE_POSTCOPY) {
+        return MUX_FRAME_POSTCOPY_BYTES;
+    }
+    /* many channels, and one frame of each may always be in flight */
+    return share_of_window(mux) < WIRE_DATA_MAX_BYTES ? MUX_FRAME_POSTCOPY_BYTES
+                                                      : WIRE_DATA_MAX_BYTES;
 }
 
 /* Payload of the next DATA frame of a flow; 0: nothing, or no credit. A frame
@@ -142,6 +156,14 @@ void mux_update_ready(struct mux *mux, struct mux_channel *ch)
     }
 }
 
+static bool keeps_share(const struct mux *mux, const struct mux_channel *ch,
+                        uint64_t len)
+{
+    uint64_t own = flow_tx_in_flight(&ch->out[WIRE_SUB_BULK].tx);
+    return ch->class != WIRE_CLASS_DISK &&
+           (own == 0 || own + len <= share_of_window(mux));
+}
+
 /* Bulk in flight. Disks may have half of the window while RAM wants to send;
  * half of it is RAM's and a share is the disks' even where the other has filled
  * it: a destination that is slow on one of the two must not stop the other. */
@@ -155,7 +177,7 @@ static bool window_allows(const struct mux *mux, const struct mux_channel *ch,
                                                       : MUX_DISK_PARTS_PRECOPY;
     if (ch->class != WIRE_CLASS_DISK) {
         uint64_t ram = mux->window.in_flight - disk;
-        return ram == 0 || ram + len <= window / 2 ||
+        return ram + len <= window / 2 || keeps_share(mux, ch, len) ||
                window_has_room(&mux->window, len);
     }
     if (disk == 0 || disk + len <= window / parts) {
@@ -179,9 +201,20 @@ static bool may_leave(const struct mux *mux, int flow)
            window_allows(mux, ch, len);
 }
 
+/* Whether a flow may leave although another one's turn came first and that one
+ * waits for room in the window. */
+static bool may_pass(const struct mux *mux, unsigned flow)
+{
+    const struct mux_channel *ch = mux->channels[flow];
+    uint64_t len =
+        next_len(mux, &ch->out[WIRE_SUB_BULK], WIRE_SUB_BULK, WIRE_LANE_BULK);
+    return window_must_ask(&mux->window, flow) || keeps_share(mux, ch, len);
+}
+
 /* The flow of a group that may send on the bulk lane, or -1: the one whose turn
  * it is. Others do not pass it when it waits for room in the window, or a large
- * frame would never find any; but who must ask for an acknowledgement may. */
+ * frame would never find any; but who must ask for an acknowledgement may, and
+ * who stays within its share: that leaves the large frame its own. */
 static int next_of_group(const struct mux *mux, const struct sched *sched,
                          enum sched_group_id group)
 {
@@ -192,7 +225,7 @@ static int next_of_group(const struct mux *mux, const struct sched *sched,
     uint64_t left = sched->groups[group].ready;
     for (; left != 0; left &= left - 1) {
         flow = __builtin_ctzll(left);
-        if (window_must_ask(&mux->window, (unsigned)flow)) {
+        if (may_pass(mux, (unsigned)flow)) {
             return flow;
         }
     }

@@ -197,6 +197,9 @@ void mux_channel_start(struct mux *mux, struct mux_channel *ch,
         flow_tx_init(&ch->out[sub].tx, WIRE_INITIAL_CREDIT_BYTES);
         start_in_flow(mux, ch, sub);
     }
+    if (class == WIRE_CLASS_MAIN || class == WIRE_CLASS_MULTIFD) {
+        mux->ram_channels |= channel_bit(ch);
+    }
     merge_init(&ch->merge);
     start_sched(mux, ch);
 }
@@ -236,6 +239,7 @@ void mux_channel_kill(struct mux *mux, struct mux_channel *ch)
         sched_set_ready(&mux->lanes[i].sched, ch->number, false);
     }
     mux->touched &= ~channel_bit(ch);
+    mux->ram_channels &= ~channel_bit(ch);
     if (ch->state == CHANNEL_OPEN) {
         ch->state = CHANNEL_RESET;
     }

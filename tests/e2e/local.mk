@@ -25,4 +25,6 @@ EXTRA_DIST += \
 	%D%/test_lab_link.py \
 	%D%/test_migrate.py \
 	%D%/test_migrate_fails.py \
-	%D%/test_restart.py
+	%D%/test_multifd.py \
+	%D%/test_restart.py \
+	%D%/test_versions.py

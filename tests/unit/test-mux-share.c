@@ -299,6 +299,36 @@ static void stuck_class_does_not_stop_the_other(void **state)
     }
 }
 
+/* What multifd does at the end of a pass: all channels but one are not read
+ * before that one is through. */
+static void stuck_channels_do_not_stop_the_last_one(void **state)
+{
+    static const mp_time rtts[] = {MP_MS / 10, 10 * MP_MS};
+    static const int counts[] = {2, 16};
+    for (int i = 0; i < 4; i++) {
+        struct muxpair *pair = pair_on(GBIT, rtts[i / 2]);
+        int count = counts[i % 2];
+        uint16_t last = (uint16_t)(MULTIFD + count - 1);
+        uint64_t bytes;
+        set_phase(pair, MUX_PHASE_PRECOPY);
+        muxpair_open(pair, MAIN, WIRE_CLASS_MAIN);
+        for (int k = 0; k < count; k++) {
+            muxpair_open(pair, (uint16_t)(MULTIFD + k), WIRE_CLASS_MULTIFD);
+            pair->end[0].greedy |= 1u << (MULTIFD + k);
+        }
+        pair->end[1].deaf = pair->end[0].greedy & ~(1u << last);
+        muxpair_run_for(pair, 500 * MP_MS);
+        measure(pair, 500 * MP_MS, &last, 1, &bytes);
+        /* a frame each round trip is the least */
+        assert_true((mp_time)bytes >=
+                    500 * MP_MS / (rtts[i / 2] + 3 * MP_MS) * 32736);
+        pair->end[1].deaf = 0;
+        pair->end[0].greedy = 0;
+        muxpair_run(pair);
+        muxpair_free(pair);
+    }
+}
+
 /* Credit and windows. ----------------------------------------------------- */
 
 static void sender_stops_where_the_credit_ends(void **state)
@@ -433,6 +463,7 @@ int main(void)
         cmocka_unit_test(disks_keep_a_fifth_in_precopy),
         cmocka_unit_test(disks_keep_a_tenth_in_postcopy),
         cmocka_unit_test(lone_class_gets_all),
+        cmocka_unit_test(stuck_channels_do_not_stop_the_last_one),
         cmocka_unit_test(stuck_class_does_not_stop_the_other),
         cmocka_unit_test(sender_stops_where_the_credit_ends),
         cmocka_unit_test(return_path_flows_beyond_its_credit),

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Migrations between two daemons whose QEMUs are models: what becomes of the
+ * guest when a daemon is killed at a step, or its undoing is disturbed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "qmp/json-value.h"
+#include "tests/lib/world.h"
+
+static struct worlds all;
+
+static int set_up(void **state)
+{
+    worlds_init(&all);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    worlds_done(&all);
+    return 0;
+}
+
+static double limit(double seconds)
+{
+    return seconds * all.slow;
+}
+
+static struct world *begin(const char *name, const struct world_params *params)
+{
+    struct error err = ERROR_INIT;
+    struct world *w = world_new(&all, name, params);
+
+    if (!world_start(w, &err)) {
+        fail_msg("%s: %s", name, err.text);
+    }
+    return w;
+}
+
+static void expect(struct world *w, const char *end)
+{
+    const char *complaint = world_complaint(w);
+    char text[100];
+
+    snprintf(text, sizeof(text), "%s %s", world_state(&w->source),
+             world_class(&w->source));
+    if (complaint || fnmatch(end, text, FNM_EXTMATCH)) {
+        fail_msg("%s: %s, expected %s; %s", w->name, text, end,
+                 complaint ? complaint : "no complaint");
+    }
+}
+
+/* --- daemons that are killed -------------------------------------------- */
+
+/* A daemon is killed when the command comes to that host's QEMU, or the stage
+ * is entered there, and is started anew; both daemons if too is set. */
+struct kill_row {
+    enum api_mode mode;
+    bool at_source; /* whose QEMU it is */
+    const char *command;
+    enum model_stage stage;
+    bool kills_source, kills_destination;
+    bool is_lost; /* the command is: it had not been sent */
+    const char *end;
+    const char *runs; /* where the guest runs then; NULL: nowhere */
+};
+
+struct kill {
+    const struct kill_row *row;
+    struct world *w;
+    bool is_due, is_down;
+    mp_time due_at;
+};
+
+static void is_due(struct kill *kill)
+{
+    if (!kill->due_at) {
+        kill->is_due = true;
+        kill->due_at = clock_now();
+    }
+}
+
+static bool is_of(struct kill *kill, struct model_qemu *q)
+{
+    return kill && model_is_source(q) == kill->row->at_source;
+}
+
+static void on_command(struct world *w, struct model_qemu *q,
+                       const char *command, unsigned nth)
+{
+    struct kill *kill = w->user;
+
+    if (is_of(kill, q) && kill->row->command &&
+        !strcmp(command, kill->row->command)) {
+        is_due(kill);
+    }
+}
+
+static void on_stage(struct world *w, struct model_qemu *q,
+                     enum model_stage stage)
+{
+    struct kill *kill = w->user;
+
+    if (is_of(kill, q) && !kill->row->command && stage == kill->row->stage) {
+        is_due(kill);
+    }
+}
+
+static void step(struct kill *kill)
+{
+    struct world *w = kill->w;
+
+    if (kill->is_due) {
+        kill->is_due = false;
+        kill->is_down = true;
+        if (kill->row->kills_source) {
+            world_kill(&w->source);
+        }
+        if (kill->row->kills_destination) {
+            world_kill(&w->destination);
+        }
+    } else if (kill->is_down && clock_now() - kill->due_at > 100 * MP_MS) {
+        kill->is_down = false;
+        if (kill->row->kills_destination) {
+            world_boot(&w->destination);
+        }
+        if (kill->row->kills_source) {
+            world_boot(&w->source);
+        }
+    }
+}
+
+static bool is_over(struct kill *kill)
+{
+    return kill->due_at && !kill->is_due && !kill->is_down &&
+           world_is_over(kill->w);
+}
+
+static void start_kill(struct kill *kill, char *name, size_t size)
+{
+    const struct kill_row *row = kill->row;
+    struct world_params params = {
+        .mode = row->mode,
+        .source.never_converges = row->mode == API_MODE_POSTCOPY,
+        .source.rest_time = all.slow * 500 * MP_MS,
+        .on_command = on_command,
+        .on_stage = on_stage,
+    };
+
+    snprintf(name, size, "%s, %s%s killed at %s of the %s",
+             row->mode == API_MODE_POSTCOPY ? "postcopy" : "precopy",
+             row->kills_source ? "source " : "",
+             row->kills_destination ? "destination" : "",
+             row->command ? row->command : model_stage_name(row->stage),
+             row->at_source ? "source" : "destination");
+    kill->w = world_new(&all, name, &params);
+    kill->w->user = kill;
+    kill->w->may_differ = row->kills_destination;
+    if (row->is_lost) {
+        model_fail_command(row->at_source ? kill->w->source_qemu
+                                          : kill->w->destination_qemu,
+                           MODEL_NEW, row->command, 1, MODEL_IGNORE);
+    }
+    struct error err = ERROR_INIT;
+    if (!world_start(kill->w, &err)) {
+        fail_msg("%s: %s", name, err.text);
+    }
+}
+
+static void expect_guest(struct kill *kill)
+{
+    struct world *w = kill->w;
+    const char *runs = kill->row->runs;
+    bool here = model_runs(w->source_qemu);
+    bool there = model_runs(w->destination_qemu);
+
+    if (here != (runs && !strcmp(runs, "source")) ||
+        there != (runs && !strcmp(runs, "destination"))) {
+        fail_msg("%s: the guest %s on the source, %s on the destination",
+                 w->name, here ? "runs" : "does not run",
+                 there ? "runs" : "does not run");
+    }
+}
+
+static void run_kills(const struct kill_row *rows, size_t count)
+{
+    struct kill *kills = calloc(count, sizeof(*kills));
+    char name[128];
+    size_t over = 0;
+    mp_time began = clock_now();
+
+    for (size_t i = 0; i < count; i++) {
+        kills[i].row = &rows[i];
+        start_kill(&kills[i], name, sizeof(name));
+        worlds_run_for(&all, all.slow * 5 * MP_MS);
+    }
+    while (over < count &&
+           clock_now() - began < (mp_time)limit(30) * MP_SECOND) {
+        over = 0;
+        worlds_run_for(&all, MP_MS);
+        for (size_t i = 0; i < count; i++) {
+            step(&kills[i]);
+            over += is_over(&kills[i]);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        expect(kills[i].w, rows[i].end);
+        expect_guest(&kills[i]);
+        world_free(kills[i].w);
+    }
+    free(kills);
+}
+
+#define P API_MODE_PRECOPY
+#define C API_MODE_POSTCOPY
+#define SOURCE_QEMU true
+#define DESTINATION_QEMU false
+#define KILLS_SOURCE true, false
+#define KILLS_DESTINATION false, true
+#define KILLS_BOTH true, true
+
+static void a_daemon_is_killed_before_commit(void **state)
+{
+    static const struct kill_row rows[] = {
+        {P, SOURCE_QEMU, NULL, MODEL_ACTIVE, KILLS_SOURCE, false,
+         "failed daemon-restarted", "source"},
+        {P, SOURCE_QEMU, NULL, MODEL_ACTIVE, KILLS_DESTINATION, false,
+         "failed *", "source"},
+        {P, SOURCE_QEMU, NULL, MODEL_ACTIVE, KILLS_BOTH, false,
+         "failed daemon-restarted", "source"},
+        {P, SOURCE_QEMU, NULL, MODEL_PRE_SWITCHOVER, KILLS_SOURCE, false,
+         "failed daemon-restarted", "source"},
+        {P, SOURCE_QEMU, NULL, MODEL_PRE_SWITCHOVER, KILLS_DESTINATION, false,
+         "failed *", "source"},
+        {P, SOURCE_QEMU, "migrate-continue", 0, KILLS_SOURCE, true,
+         "failed daemon-restarted", "source"},
+        {P, SOURCE_QEMU, "migrate-continue", 0, KILLS_SOURCE, false,
+         "failed daemon-restarted", "source"},
+        {P, SOURCE_QEMU, "migrate-continue", 0, KILLS_BOTH, false,
+         "failed daemon-restarted", "source"},
+    };
+
+    run_kills(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+static void a_daemon_is_killed_between_started_and_cont(void **state)
+{
+    static const struct kill_row rows[] = {
+        {P, DESTINATION_QEMU, "cont", 0, KILLS_DESTINATION, true, "completed *",
+         "destination"},
+        {P, DESTINATION_QEMU, "cont", 0, KILLS_DESTINATION, false,
+         "completed *", "destination"},
+        {P, DESTINATION_QEMU, "cont", 0, KILLS_SOURCE, false, "completed *",
+         "destination"},
+        {P, DESTINATION_QEMU, "cont", 0, KILLS_BOTH, true, "completed *",
+         "destination"},
+        /* the path to the pages went with the daemon, but the guest belongs
+         * to the destination and is to run there */
+        {C, DESTINATION_QEMU, "cont", 0, KILLS_DESTINATION, true, "attention *",
+         "destination"},
+        {C, DESTINATION_QEMU, "cont", 0, KILLS_SOURCE, false, "attention *",
+         "destination"},
+    };
+
+    run_kills(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+/* --- a copy that is all there is of the guest --------------------------- */
+
+static bool source_is_done(struct world *w)
+{
+    return !strcmp(model_status(w->source_qemu), "device");
+}
+
+static void expect_kept(struct world *w)
+{
+    expect(w, "attention *");
+    assert_true(model_is_alive(w->destination_qemu));
+    assert_false(model_ever_ran(w->destination_qemu));
+    assert_int_equal(model_count(w->destination_qemu, "quit"), 0);
+    assert_int_equal(model_count(w->destination_qemu, "cont"), 0);
+    assert_non_null(strstr(world_text(&w->source, "advice"), "whole copy"));
+    assert_non_null(strstr(world_text(&w->destination, "advice"), "paused"));
+    assert_string_equal(world_text(&w->source, "guest_is_on"), "unknown");
+}
+
+static void a_whole_copy_is_kept_when_the_source_has_died(void **state)
+{
+    struct world_params params = {.mode = P};
+    struct world *w = world_new(&all, "died when all was loaded", &params);
+    struct error err = ERROR_INIT;
+
+    model_fail_stage(w->source_qemu, MODEL_COMPLETED, MODEL_EXIT);
+    assert_true(world_start(w, &err));
+    world_run(w, limit(20));
+    expect_kept(w);
+    world_free(w);
+}
+
+static void a_copy_that_is_being_loaded_is_kept(void **state)
+{
+    struct world_params params = {.mode = P,
+                                  .destination.load_time = 400 * MP_MS};
+    struct world *w = begin("died while it was being loaded", &params);
+
+    assert_true(world_wait(w, source_is_done));
+    worlds_run_for(&all, 200 * MP_MS); /* the end is there, and is read */
+    model_exit(w->source_qemu);
+    world_run(w, limit(20));
+    expect_kept(w);
+    world_free(w);
+}
+
+static void half_a_copy_is_not_kept(void **state)
+{
+    struct world_params params = {.mode = P, .source.never_converges = true};
+    struct world *w = begin("died in precopy", &params);
+
+    worlds_run_for(&all, all.slow * 300 * MP_MS);
+    model_exit(w->source_qemu);
+    world_run(w, limit(20));
+    expect(w, "attention qemu-gone");
+    assert_false(model_is_alive(w->destination_qemu));
+    assert_null(strstr(world_text(&w->source, "advice"), "whole copy"));
+    world_free(w);
+}
+
+/* --- undoing that is disturbed ------------------------------------------ */
+
+struct drop {
+    const char *command;
+    bool at_source;
+    bool is_due;
+};
+
+static void drop_on_command(struct world *w, struct model_qemu *q,
+                            const char *command, unsigned nth)
+{
+    struct drop *drop = w->user;
+
+    if (drop && w->step && model_is_source(q) == drop->at_source &&
+        !strcmp(command, drop->command)) {
+        drop->is_due = true;
+    }
+}
+
+/* A monitor that closes does not keep an undoing from its end. */
+static void monitors_close_while_undoing(void **state)
+{
+    static struct drop drops[] = {
+        {"migrate_cancel", true, false},
+        {"query-status", true, false},
+        {"migrate-set-capabilities", true, false},
+        {"migrate-set-parameters", true, false},
+        {"quit", false, false},
+    };
+    enum { DROPS = sizeof(drops) / sizeof(drops[0]) };
+    struct world *worlds[DROPS];
+    struct world_params params = {.mode = P,
+                                  .source.never_converges = true,
+                                  .on_command = drop_on_command};
+    struct error err = ERROR_INIT, why = ERROR_INIT;
+    mp_time began;
+    size_t over = 0;
+
+    error_set(&why, ERR_CANCELLED, "somebody asked for it");
+    for (size_t i = 0; i < DROPS; i++) {
+        worlds[i] = begin(drops[i].command, &params);
+        worlds[i]->user = &drops[i];
+    }
+    worlds_run_for(&all, all.slow * 500 * MP_MS);
+    for (size_t i = 0; i < DROPS; i++) {
+        json_object *body = NULL;
+        worlds[i]->step = 1;
+        assert_int_equal(manager_api_ops.cancel(worlds[i]->source.manager,
+                                                worlds[i]->id, &body, &err),
+                         0);
+        json_object_put(body);
+    }
+    began = clock_now();
+    while (over < DROPS &&
+           clock_now() - began < (mp_time)limit(20) * MP_SECOND) {
+        over = 0;
+        worlds_run_for(&all, MP_MS);
+        for (size_t i = 0; i < DROPS; i++) {
+            struct world *w = worlds[i];
+            if (drops[i].is_due) {
+                drops[i].is_due = false;
+                model_drop_client(drops[i].at_source ? w->source_qemu
+                                                     : w->destination_qemu);
+            }
+            over += world_is_over(w);
+        }
+    }
+    for (size_t i = 0; i < DROPS; i++) {
+        assert_true(world_is_over(worlds[i]));
+        /* without its monitor the source's guest may not be known to run */
+        expect(worlds[i],
+               drops[i].at_source ? "@(attention|cancelled) *" : "cancelled *");
+        world_free(worlds[i]);
+    }
+}
+
+/* --timeout does not need QEMU's numbers. */
+static void a_timeout_passes_while_qemu_is_silent(void **state)
+{
+    struct world_params params = {.mode = P,
+                                  .source.never_converges = true,
+                                  .source.hides_events = true,
+                                  .timeout_seconds = 0.6};
+    struct world *w = world_new(&all, "silent", &params);
+    struct error err = ERROR_INIT;
+    json_object *shown, *failure = NULL;
+    const char *text = "";
+
+    model_fail_command(w->source_qemu, MODEL_ACTIVE, "query-migrate", 3,
+                       MODEL_HANG);
+    assert_true(world_start(w, &err));
+    world_run(w, limit(20));
+    expect(w, "attention timeout");
+    shown = world_show(&w->source);
+    assert_true(json_value_object(shown, "error", &failure));
+    json_value_text(failure, "message", &text);
+    assert_non_null(strstr(text, "--timeout"));
+    json_object_put(shown);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_daemon_is_killed_before_commit),
+        cmocka_unit_test(a_daemon_is_killed_between_started_and_cont),
+        cmocka_unit_test(a_whole_copy_is_kept_when_the_source_has_died),
+        cmocka_unit_test(a_copy_that_is_being_loaded_is_kept),
+        cmocka_unit_test(half_a_copy_is_not_kept),
+        cmocka_unit_test(monitors_close_while_undoing),
+        cmocka_unit_test(a_timeout_passes_while_qemu_is_silent),
+    };
+    return cmocka_run_group_tests_name("disturbed", tests, set_up, tear_down);
+}
