@@ -144,6 +144,17 @@ def test_every_transport_takes_its_turn_at_being_first():
         ("flat", "socat"), ("flat", "direct")]
 
 
+def test_further_runs_of_the_base_are_spread():
+    options = main.parser().parse_args(
+        ["--transports", "direct,direct+preempt,migproxy", "--runs", "3",
+         "--base-runs", "5", "--workload", "fixed"])
+    names = [name for _, name in main.plan(options)]
+    assert len(names) == 11 and names.count("direct+preempt") == 5
+    assert names.count("direct") == names.count("migproxy") == 3
+    # no two of the further ones in one round
+    assert names[:3].count("direct+preempt") == 1
+
+
 def refused(capsys, *arguments):
     with pytest.raises(SystemExit) as error:
         main.main(list(arguments))

@@ -18,7 +18,7 @@ from lab.host import VERSIONS, qemu_program
 from . import tables
 from .network import RATES, Network
 from .run import Run, Settings
-from .transports import TRANSPORTS, Migproxy, Needed
+from .transports import BASE, TRANSPORTS, Migproxy, Needed
 
 DESCRIPTION = """\
 Measures postcopy migrations of a busy guest between two real QEMUs, over a
@@ -94,6 +94,9 @@ def parser():
         help="of the visits write (default 20)")
     add("--runs", type=number(1, 1000), default=3, metavar="N",
         help="of each transport and workload (default 3)")
+    add("--base-runs", type=number(1, 1000), metavar="N",
+        help=f"of {BASE}, where that should be more than --runs: what the "
+        "others are compared with wants 5")
     add("--memory", type=number(192, 65536), default=768, metavar="MIB",
         help="of the guest; it works on three quarters, but leaves 128 "
         "(default 768: postcopy lasts over 3 s at 1 Gbit/s)")
@@ -180,10 +183,19 @@ def settings_of(options):
 
 def plan(options):
     """(workload, transport) of every run. Each round begins with another
-    transport, so that none is always the first."""
+    transport, so that none is always the first. Further runs of the base are
+    spread over the rounds."""
+    further = 0
+    if BASE in options.transports and options.base_runs:
+        further = max(0, options.base_runs - options.runs)
     for turn in range(options.runs):
         at = turn % len(options.transports)
         names = options.transports[at:] + options.transports[:at]
+        for _ in range(further * turn // options.runs,
+                       further * (turn + 1) // options.runs):
+            # half a round away from the other one
+            half = names.index(BASE) + len(names) // 2
+            names.insert(half % len(names), BASE)
         for workload in KINDS[options.workload]:
             for name in names:
                 yield workload, name

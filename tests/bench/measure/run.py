@@ -4,7 +4,7 @@ import dataclasses
 import os
 import time
 
-from lab import Lab, QmpError, wait_for
+from lab import Lab, QmpError, Timeout, wait_for
 
 from . import cpu, statistics
 from .transports import TRANSPORTS
@@ -21,16 +21,16 @@ COVERED_S = 1.0
 # the working set's share of the memory, and what it leaves to the kernel
 WORK_SHARE = 0.75
 KERNEL_MIB = 128
-# this long after its start a migration that goes on has moved this much
+# a migration that goes on moves this much in this time
 STALL_S = 4
-STALL_BYTES = 4 << 20
-RETRIES = 4
+STALL_BYTES = 1 << 18
+RETRIES = 8
 MIB = 1 << 20
 GB = 1e9
 
 
 class Stalled(Exception):
-    """The migration stood still from its start."""
+    """A migration stood still from its start, by its carrier's fault."""
 
 
 @dataclasses.dataclass
@@ -135,7 +135,7 @@ class Run:
         transport.start(source, destination)
         self._wait_active(source, transport)
         transport.switch(source)
-        self._wait_completed(source, destination)
+        self._wait_completed(source, destination, transport)
         self.after = self._counters(source, destination, transport)
         transport.finish()
         wait_for("run state of the destination", destination.qmp.running, 10)
@@ -163,19 +163,30 @@ class Run:
                 f"{error}; {[c.log_tail() for c in transport.carriers]}"
             ) from error
 
-    def _wait_completed(self, source, destination):
+    def _wait_completed(self, source, destination, transport):
         """QEMU 7.2 takes the first connection for its main one: where a
-        carrier let that of preempt overtake it, nothing moves for ever."""
+        carrier let that of preempt overtake it, nothing moves for ever once
+        the sockets are full."""
         completed = ("MIGRATION", {"status": "completed"})
-        try:
-            destination.qmp.wait_event(completed[0], STALL_S, completed[1])
-        except AssertionError as error:
-            moved = self._wire_bytes() - self.before["wire_bytes"]
-            if moved < STALL_BYTES:
-                raise Stalled(f"only {moved} bytes moved") from error
-        for qemu in (destination, source):
-            qemu.qmp.wait_event(completed[0], self.settings.deadline_s(),
-                                completed[1])
+        deadline = time.monotonic() + self.settings.deadline_s()
+        moved = self._wire_bytes()
+        while True:
+            try:
+                destination.qmp.wait_event(completed[0], STALL_S,
+                                           completed[1])
+                break
+            except Timeout as error:
+                before, moved = moved, self._wire_bytes()
+                begun = any(event["event"] == "RESUME"
+                            for event in destination.qmp.events)
+                if moved - before >= STALL_BYTES:
+                    if time.monotonic() > deadline:
+                        raise
+                elif transport.may_reorder and not begun:
+                    raise Stalled("nothing moves from the start") from error
+                else:
+                    raise AssertionError("nothing moves any more") from error
+        source.qmp.wait_event(completed[0], STALL_S, completed[1])
 
     def _wire_bytes(self):
         return sum(host.sent_bytes() for host in self.network.hosts)

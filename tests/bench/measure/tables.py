@@ -193,7 +193,7 @@ def notes(settings, runs):
     if again:
         parts.append(
             f"{again} migration{'s' * (again != 1)} stood still from the "
-            "start because a carrier let QEMU's preempt connection overtake "
+            "start because a tunnel let QEMU's preempt connection overtake "
             "its main one, and had to be begun again with new QEMUs (not "
             "counted as failed, nor in any time).")
     parts += sorted({run["note"] for run in runs if run.get("note")})

@@ -54,6 +54,8 @@ class Transport:
     completed.
     """
     needs = ()
+    # whether QEMU's connections may arrive in another order than they began
+    may_reorder = False
 
     def __init__(self, lab, network, preempt, postcopy_after_s):
         self.lab = lab
@@ -130,8 +132,9 @@ class Direct(Transport):
 
 
 class QemuTls(Transport):
-    """QEMU's own TLS."""
+    """QEMU's own TLS. Connections count when their handshakes are over."""
     needs = (Needed("openssl", "openssl"),)
+    may_reorder = True
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -148,7 +151,9 @@ class QemuTls(Transport):
 
 
 class Stunnel(Transport):
+    """A thread for each connection."""
     needs = (Needed("stunnel", "stunnel4"), Needed("openssl", "openssl"))
+    may_reorder = True
 
     def carry_all(self):
         self.carried()
