@@ -13,7 +13,7 @@ import sys
 import time
 
 from lab import accelerator, build_dir, guest_files, source_dir
-from lab.host import VERSIONS, qemu_program
+from lab.host import VERSIONS, qemu_program, qemu_unwanted
 
 from . import tables
 from .network import RATES, Network
@@ -125,6 +125,8 @@ def check_host(options):
         refuse("only root can make network namespaces: run it as root")
     needed = [Needed("ip", "iproute2"), Needed("tc", "iproute2"),
               Needed("gcc", "gcc"), Needed("cpio", "cpio")]
+    if qemu_unwanted(options.qemu):
+        refuse(f"no QEMU {options.qemu}: MIGPROXY_QEMU10=none says so")
     if options.qemu == "7.2":
         needed.append(Needed(qemu_program("7.2"), "qemu-system-x86"))
     for name in options.transports:
@@ -150,6 +152,8 @@ def check_host(options):
 
 @functools.lru_cache(maxsize=None)
 def commit():
+    if not shutil.which("git"):
+        return "of unknown commit"
     done = subprocess.run(["git", "-C", source_dir(), "describe", "--always",
                            "--dirty"], text=True, capture_output=True)
     return done.stdout.strip() or "of unknown commit"
