@@ -8,6 +8,7 @@ libmpproxy_la_SOURCES += \
 	proxy/destination-run.c \
 	proxy/destination-setup.c \
 	proxy/destination-undo.c \
+	proxy/error-json.c proxy/error-json.h \
 	proxy/facts.c proxy/facts.h \
 	proxy/manager.c proxy/manager.h \
 	proxy/incoming.c proxy/incoming.h \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* The destination's end: bound never to start, and everything back. */
 #include "proxy/destination-private.h"
+#include "proxy/error-json.h"
 #include "qmp/json-value.h"
 
 #define LOOK_INTERVAL (20 * MP_MS)
@@ -214,8 +215,6 @@ void destination_undo(struct destination *d, bool may_quit)
 void destination_abort(struct destination *d, struct peer_request *request)
 {
     json_object *params = peer_request_params(request);
-    const char *class = "cancelled", *text = "the source gave up",
-               *side = MIGRATION_SOURCE;
     struct error err = ERROR_INIT;
     bool effect = false;
 
@@ -225,13 +224,10 @@ void destination_abort(struct destination *d, struct peer_request *request)
         peer_request_fail(request, &err);
         return;
     }
-    json_value_text(params, "class", &class);
-    json_value_text(params, "message", &text);
-    json_value_text(params, "side", &side);
+    const char *side = error_json_read(params, MIGRATION_SOURCE, &err);
     json_value_bool(params, "cancelled", &d->m.cancelled);
     json_value_bool(params, "attention", &d->attention);
     json_value_bool(params, "effect", &effect);
-    error_set(&err, error_code_of_class(class), "%s", text);
     d->own_cause = effect && d->m.failure.is_set && !d->m.failure.is_effect;
     if (!d->own_cause) {
         /* what was seen here first may be an effect; the source knows */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proxy/destination-private.h"
+#include "proxy/error-json.h"
 #include "qmp/json-value.h"
 #include "util/parse.h"
 
@@ -320,16 +321,7 @@ void destination_end(struct destination *d, enum migration_state state)
 
 json_object *destination_failure_to_json(struct destination *d)
 {
-    json_object *failure = json_object_new_object();
-
-    json_object_object_add(
-        failure, "class",
-        json_object_new_string(error_class(d->m.failure.error.code)));
-    json_object_object_add(failure, "message",
-                           json_object_new_string(d->m.failure.error.text));
-    json_object_object_add(failure, "side",
-                           json_object_new_string(d->m.failure.side));
-    return failure;
+    return error_json_new(&d->m.failure.error, d->m.failure.side);
 }
 
 json_object *destination_news_to_json(struct destination *d)

@@ -2,6 +2,7 @@
 /* What the other daemons ask of the migrations. */
 #include <string.h>
 
+#include "proxy/error-json.h"
 #include "proxy/manager-private.h"
 #include "qmp/json-value.h"
 
@@ -103,10 +104,9 @@ static void on_prepare(struct manager *manager, struct peer_request *request,
 static void amend_record(struct manager *manager, struct ended *ended,
                          json_object *params)
 {
-    static const char *const names[] = {"class", "message", "side"};
     json_object *failure;
     bool cancelled = false, attention = false, effect = false;
-    struct error err = ERROR_INIT;
+    struct error err = ERROR_INIT, why = ERROR_INIT;
     const char *state;
 
     json_value_bool(params, "cancelled", &cancelled);
@@ -116,14 +116,9 @@ static void amend_record(struct manager *manager, struct ended *ended,
                                  : cancelled ? MIGRATION_CANCELLED
                                              : MIGRATION_FAILED);
     if (!effect || !json_value_object(ended->record, "error", &failure)) {
-        failure = json_object_new_object();
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-            const char *text = "";
-            json_value_text(params, names[i], &text);
-            json_object_object_add(failure, names[i],
-                                   json_object_new_string(text));
-        }
-        json_object_object_add(ended->record, "error", failure);
+        const char *side = error_json_read(params, MIGRATION_SOURCE, &why);
+        json_object_object_add(ended->record, "error",
+                               error_json_new(&why, side));
     }
     json_object_object_add(ended->record, "state",
                            json_object_new_string(state));

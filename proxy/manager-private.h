@@ -21,8 +21,9 @@ struct ended {
 
 struct manager {
     struct migration_env env;
-    struct list active; /* struct migration */
-    struct list ended;  /* struct ended, oldest first */
+    struct list active;     /* struct migration */
+    struct list ended;      /* struct ended, oldest first */
+    struct loop_timer reap; /* of those of active that have ended */
     unsigned active_count;
     unsigned ended_count;
     struct incoming incoming;

@@ -125,11 +125,6 @@ struct ended *manager_keep_record(struct manager *manager, struct migration *m)
                        migration_to_record(m));
 }
 
-struct reap {
-    struct manager *manager;
-    struct migration *m;
-};
-
 /* The QEMU that was said to wait has its guest. */
 static void forget_incoming(struct manager *manager, const struct migration *m)
 {
@@ -161,25 +156,21 @@ static void reap_now(struct manager *manager, struct migration *m)
 
 static void reap_cb(void *arg)
 {
-    struct reap *reap = arg;
-    struct manager *manager = reap->manager;
-    struct migration *m = reap->m;
+    struct manager *manager = arg;
 
-    free(reap);
-    reap_now(manager, m);
+    LIST_EACH_SAFE (node, &manager->active) {
+        struct migration *m = container_of(node, struct migration, node);
+        if (migration_state_is_end(m->state)) {
+            reap_now(manager, m);
+        }
+    }
 }
 
+/* It may end within its own callback, so it is freed at the next turn. */
 static void on_end(void *arg, struct migration *m)
 {
     struct manager *manager = arg;
-    struct reap *reap = malloc(sizeof(*reap));
-
-    if (!reap) {
-        abort(); /* see loop_post(): the records are on disk */
-    }
-    reap->manager = manager;
-    reap->m = m;
-    loop_defer(manager->env.control, reap_cb, reap);
+    loop_timer_start(&manager->reap, 0);
 }
 
 static const char *arrived_stopped(void *arg, const struct migration *m)
@@ -329,6 +320,7 @@ struct manager *manager_new(struct loop *control, struct loop *data,
     list_init(&manager->ended);
     incoming_init(&manager->incoming);
     loop_timer_init(&manager->progress, control, manager_progress_cb, manager);
+    loop_timer_init(&manager->reap, control, reap_cb, manager);
     if (store_each(store, on_record, on_bad_record, manager, err)) {
         manager_free(manager);
         return NULL;
@@ -345,6 +337,7 @@ void manager_free(struct manager *manager)
     manager->api = NULL;
     loop_timer_done(&manager->progress);
     incoming_done(&manager->incoming);
+    loop_timer_done(&manager->reap);
     while (!list_is_empty(&manager->active)) {
         struct migration *m =
             container_of(manager->active.next, struct migration, node);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proxy/error-json.h"
 #include "proxy/migration.h"
 #include "qmp/json-value.h"
 
@@ -49,11 +50,7 @@ static json_object *failure_to_json(const struct migration *m)
     if (!m->failure.is_set) {
         return NULL;
     }
-    json_object *object = json_object_new_object();
-    add_text(object, "class", error_class(m->failure.error.code));
-    add_text(object, "message", m->failure.error.text);
-    add_text(object, "side", m->failure.side);
-    return object;
+    return error_json_new(&m->failure.error, m->failure.side);
 }
 
 static json_object *progress_to_json(const struct migration *m)

@@ -65,7 +65,6 @@ static void link_free(struct peer_link *link, const struct error *err,
     struct peers *peers = link->peers;
     bool was_ready = link->ready;
     char peer[CONF_PEER_NAME_MAX + 1];
-    struct list calls;
 
     strcpy(peer, link->peer);
     list_remove(&link->node);
@@ -74,37 +73,36 @@ static void link_free(struct peer_link *link, const struct error *err,
         lane_close(link->lane);
     }
     peers->connections--;
-    list_init(&calls);
-    while (!list_is_empty(&link->calls)) {
-        struct list *node = link->calls.next;
-        list_remove(node);
-        list_append(&calls, node);
-    }
+    peer_fail_calls(&link->calls, NULL, err);
     free(link->message);
     free(link);
-    peer_fail_calls(&calls, NULL, err);
     /* what waited for this very dial has its answer too */
     if (!was_ready && !peer_link_find(peers, peer)) {
         peer_fail_calls(&peers->waiting, peer, err);
     }
 }
 
-/* Closes duplicates that we dialled and that nobody waits on. */
-static void drop_duplicates(struct peers *peers, const char *peer)
+/* Closes a duplicate that we dialled, once nobody waits on it. The peer may
+ * have asked something on it that is still on its way, until it knows of the
+ * other link: a PONG there says that it does, and the PONG to a PING that was
+ * sent after that follows everything it has asked here. */
+static void drop_duplicate(struct peer_link *link)
 {
-    struct peer_link *best = peer_link_find(peers, peer);
+    struct peer_link *best = peer_link_find(link->peers, link->peer);
     struct error err = ERROR_INIT;
 
-    error_set(&err, ERR_LINK_LOST, "a second connection to peer %s was closed",
-              peer);
-    LIST_EACH_SAFE (node, &peers->links) {
-        struct peer_link *link = container_of(node, struct peer_link, node);
-        if (link != best && link->ready && link->dialled &&
-            !strcmp(link->peer, peer) && list_is_empty(&link->calls) &&
-            !link->requests) {
-            link_free(link, &err, true);
-        }
+    if (link == best || !link->dialled || !best->rtt ||
+        !list_is_empty(&link->calls) || link->requests) {
+        link->idle_pongs = 0;
+        return;
     }
+    if (++link->idle_pongs < 2) {
+        return;
+    }
+    error_set(&err, ERR_LINK_LOST, "a second connection to peer %s was closed",
+              link->peer);
+    log_info("%s", err.text);
+    link_free(link, &err, true);
 }
 
 /* A peer that is another process than last time has lost our sessions; its old
@@ -180,6 +178,7 @@ static void on_pong(struct peer_link *link, const struct frame *frame)
         link->measured_at = now;
     }
     link->pinged_at = 0;
+    drop_duplicate(link);
 }
 
 static void link_on_frame(void *arg, const struct frame *frame)
@@ -271,7 +270,6 @@ static void link_ready(struct peer_link *link, const struct hello *theirs)
     if (best) {
         peer_send_waiting(peers, best);
     }
-    drop_duplicates(peers, peer);
 }
 
 static void link_on_hello(void *arg, const struct hello *theirs,
@@ -291,22 +289,16 @@ static const struct lane_ops link_ops = {
 
 bool peer_link_send(struct peer_link *link, const char *text)
 {
-    size_t length = strlen(text);
     struct frame frame = {.type = WIRE_MESSAGE,
-                          .length_bytes = (uint32_t)length};
+                          .length_bytes = (uint32_t)strlen(text)};
     struct error err = ERROR_INIT;
 
-    if (length > WIRE_MESSAGE_MAX_BYTES) {
-        error_set(&err, ERR_LIMIT,
-                  "a control message of %zu bytes is over the limit of %d",
-                  length, WIRE_MESSAGE_MAX_BYTES);
-    } else if (!lane_send_frame(link->lane, &frame, text)) {
-        error_set(&err, ERR_LINK_LOST,
-                  "peer %s does not read: %u bytes wait for it", link->peer,
-                  LANE_SMALL_QUEUE_BYTES);
-    } else {
+    if (lane_send_frame(link->lane, &frame, text)) {
         return true;
     }
+    error_set(&err, ERR_LINK_LOST,
+              "peer %s does not read: %u bytes wait for it", link->peer,
+              LANE_SMALL_QUEUE_BYTES);
     log_warning("%s; the control connection is closed", err.text);
     link_free(link, &err, true);
     return false;

@@ -31,6 +31,7 @@ struct peer_link {
     mp_time rtt;       /* smallest of late, 0: none yet */
     mp_time clock_offset;
     mp_time measured_at;
+    unsigned idle_pongs; /* of a duplicate: PONGs in a row that found it idle */
 };
 
 /* A lane that was accepted and has not yet said what it is. */
@@ -48,7 +49,7 @@ struct peer_listener {
 };
 
 struct peer_call {
-    struct list node; /* link->calls or peers->waiting */
+    struct list node; /* link->calls, peers->waiting or peers->failed */
     struct peers *peers;
     uint64_t id;
     const void *owner;
@@ -59,6 +60,7 @@ struct peer_call {
     char *text; /* the request, until it is sent */
     mp_time timeout;
     struct loop_timer deadline;
+    struct error failure; /* once in peers->failed */
 };
 
 struct peers {
@@ -74,6 +76,9 @@ struct peers {
     struct list links;
     struct list incoming;
     struct list waiting; /* calls without a link yet */
+    struct list failed;  /* calls that end at the next turn of the loop */
+    struct loop_timer failing;
+    bool is_closing;
     unsigned connections;
     uint64_t last_call_id;
     uint64_t last_serial;
@@ -92,7 +97,8 @@ struct peer_link *peer_link_get(struct peers *peers, const char *peer,
 struct peer_link *peer_link_find_serial(struct peers *peers, uint64_t serial);
 /* The best ready link of a peer, or NULL. */
 struct peer_link *peer_link_find(const struct peers *peers, const char *peer);
-/* Sends one message. False: the link was closed (its calls were failed). */
+/* Sends one message of at most WIRE_MESSAGE_MAX_BYTES. False: the link was
+ * closed, its calls have failed. */
 bool peer_link_send(struct peer_link *link, const char *text);
 /* Index in conf->peers, or -1. */
 int peer_index(const struct peers *peers, const char *peer);
@@ -101,7 +107,8 @@ int peer_index(const struct peers *peers, const char *peer);
 void peer_on_message(struct peer_link *link, const char *text, size_t length);
 /* The link is ready: send what waits. */
 void peer_send_waiting(struct peers *peers, struct peer_link *link);
-/* Fails the calls in list (and, with peer given, only that peer's). */
+/* Fails the calls in list (and, with peer given, only that peer's): they are
+ * called back from the loop, unless they are dropped before. */
 void peer_fail_calls(struct list *calls, const char *peer,
                      const struct error *err);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/error-json.h"
 #include "proxy/peer-private.h"
 #include "qmp/json-value.h"
 #include "util/log.h"
@@ -39,21 +40,37 @@ static void call_end(struct peer_call *call, json_object *result,
     cb(arg, result, err);
 }
 
+/* A call that cannot be answered any more ends from the loop: whoever fails it
+ * may be deep inside something, and its owner may still drop it. */
+static void fail_call(struct peer_call *call, const struct error *err)
+{
+    call->failure = *err;
+    loop_timer_stop(&call->deadline);
+    list_remove(&call->node);
+    list_append(&call->peers->failed, &call->node);
+    loop_timer_start(&call->peers->failing, 0);
+}
+
 void peer_fail_calls(struct list *calls, const char *peer,
                      const struct error *err)
 {
-    struct list failed;
-
-    list_init(&failed);
     LIST_EACH_SAFE (node, calls) {
         struct peer_call *call = container_of(node, struct peer_call, node);
         if (!peer || !strcmp(call->peer, peer)) {
-            list_remove(node);
-            list_append(&failed, node);
+            fail_call(call, err);
         }
     }
-    while (!list_is_empty(&failed)) {
-        call_end(container_of(failed.next, struct peer_call, node), NULL, err);
+}
+
+static void failing_cb(void *arg)
+{
+    struct peers *peers = arg;
+
+    while (!list_is_empty(&peers->failed)) {
+        struct peer_call *call =
+            container_of(peers->failed.next, struct peer_call, node);
+        struct error err = call->failure;
+        call_end(call, NULL, &err);
     }
 }
 
@@ -76,7 +93,7 @@ static void send_call(struct peer_link *link, struct peer_call *call)
     call->text = NULL;
     list_remove(&call->node);
     list_append(&link->calls, &call->node);
-    peer_link_send(link, text); /* on failure the call is already ended */
+    peer_link_send(link, text); /* on failure the call has failed with it */
     free(text);
 }
 
@@ -103,25 +120,23 @@ void peer_send_waiting(struct peers *peers, struct peer_link *link)
     }
 }
 
-struct failed_call {
-    struct peers *peers;
-    uint64_t id;
-    struct error err;
-};
-
-/* A call that cannot even be tried ends from the loop, never from within
- * peers_call(). */
-static void fail_later(void *arg)
+/* What cannot be said in one message is not said at all: only this fails, and
+ * the connection stays. */
+static bool is_too_long(const char *text, const char *method, const char *what,
+                        const char *peer, struct error *ret_err)
 {
-    struct failed_call *failed = arg;
-    LIST_EACH (node, &failed->peers->waiting) {
-        struct peer_call *call = container_of(node, struct peer_call, node);
-        if (call->id == failed->id) {
-            call_end(call, NULL, &failed->err);
-            break;
-        }
+    size_t length = strlen(text);
+
+    if (length <= WIRE_MESSAGE_MAX_BYTES) {
+        return false;
     }
-    free(failed);
+    error_set(
+        ret_err, ERR_LIMIT,
+        "%s: the %s for peer %s is %zu bytes long, the limit of a control "
+        "message is %d",
+        method, what, peer, length, WIRE_MESSAGE_MAX_BYTES);
+    log_warning("%s", ret_err->text);
+    return true;
 }
 
 void peers_call(struct peers *peers, const char *peer, const char *method,
@@ -162,24 +177,24 @@ void peers_call(struct peers *peers, const char *peer, const char *method,
         strdup(json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN));
     json_object_put(request);
 
-    struct peer_link *link =
-        call->text ? peer_link_get(peers, peer, &err) : NULL;
-    if (!link) {
-        struct failed_call *failed = malloc(sizeof(*failed));
-        if (!call->text || !failed) {
-            error_set(&err, ERR_NO_MEMORY, "%s: out of memory", method);
-        }
-        if (!failed) {
-            call_end(call, NULL, &err);
-            return;
-        }
-        failed->peers = peers;
-        failed->id = call->id;
-        failed->err = err;
-        loop_defer(peers->loop, fail_later, failed);
+    if (peers->is_closing) {
+        error_set(&err, ERR_SHUTTING_DOWN, "%s: this daemon is ending", method);
+        fail_call(call, &err);
         return;
     }
-    if (link->ready) {
+    if (!call->text) {
+        error_set(&err, ERR_NO_MEMORY, "%s: out of memory", method);
+        fail_call(call, &err);
+        return;
+    }
+    if (is_too_long(call->text, call->method, "request", peer, &err)) {
+        fail_call(call, &err);
+        return;
+    }
+    struct peer_link *link = peer_link_get(peers, peer, &err);
+    if (!link) {
+        fail_call(call, &err);
+    } else if (link->ready) {
         send_call(link, call);
     }
 }
@@ -197,6 +212,7 @@ static void drop_from(struct list *calls, const void *owner)
 void peers_drop_calls(struct peers *peers, const void *owner)
 {
     drop_from(&peers->waiting, owner);
+    drop_from(&peers->failed, owner);
     LIST_EACH (node, &peers->links) {
         drop_from(&container_of(node, struct peer_link, node)->calls, owner);
     }
@@ -206,7 +222,6 @@ static void on_answer(struct peer_link *link, uint64_t id, json_object *message)
 {
     struct error err = ERROR_INIT;
     json_object *result = NULL, *error_object = NULL;
-    const char *class = "internal", *text = "no message";
 
     LIST_EACH (node, &link->calls) {
         struct peer_call *call = container_of(node, struct peer_call, node);
@@ -214,9 +229,7 @@ static void on_answer(struct peer_link *link, uint64_t id, json_object *message)
             continue;
         }
         if (json_value_object(message, "error", &error_object)) {
-            json_value_text(error_object, "class", &class);
-            json_value_text(error_object, "message", &text);
-            error_set(&err, error_code_of_class(class), "%s", text);
+            error_json_read(error_object, NULL, &err);
             call_end(call, NULL, &err);
         } else if (json_value_object(message, "result", &result)) {
             call_end(call, result, NULL);
@@ -248,6 +261,7 @@ static void on_request(struct peer_link *link, uint64_t id, const char *method,
     strcpy(request->peer, link->peer);
     json_value_copy_text(request->method, sizeof(request->method), method);
     link->requests++;
+    link->idle_pongs = 0;
     if (link->requests > PEER_REQUESTS_MAX) {
         error_set(&err, ERR_LIMIT,
                   "%s: %u requests of peer %s are open, the limit is %d",
@@ -313,14 +327,21 @@ static void request_end(struct peer_request *request, const char *member,
     struct peer_link *link =
         peer_link_find_serial(request->peers, request->link_serial);
     json_object *answer = json_object_new_object();
+    struct error err = ERROR_INIT;
 
     json_object_object_add(answer, "id",
                            json_object_new_int64((int64_t)request->id));
     json_object_object_add(answer, member, value);
+    const char *text =
+        json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN);
+    if (is_too_long(text, request->method, "answer", request->peer, &err)) {
+        json_object_object_del(answer, member);
+        json_object_object_add(answer, "error", error_json_new(&err, NULL));
+        text = json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN);
+    }
     if (link) {
         link->requests--;
-        peer_link_send(link, json_object_to_json_string_ext(
-                                 answer, JSON_C_TO_STRING_PLAIN));
+        peer_link_send(link, text);
     }
     json_object_put(answer);
     json_object_put(request->params);
@@ -334,13 +355,7 @@ void peer_request_reply(struct peer_request *request, json_object *result)
 
 void peer_request_fail(struct peer_request *request, const struct error *err)
 {
-    json_object *object = json_object_new_object();
-
-    json_object_object_add(object, "class",
-                           json_object_new_string(error_class(err->code)));
-    json_object_object_add(object, "message",
-                           json_object_new_string(err->text));
-    request_end(request, "error", object);
+    request_end(request, "error", error_json_new(err, NULL));
 }
 
 struct peers *peers_new(struct loop *loop, const struct conf *conf,
@@ -361,6 +376,8 @@ struct peers *peers_new(struct loop *loop, const struct conf *conf,
     list_init(&peers->links);
     list_init(&peers->incoming);
     list_init(&peers->waiting);
+    list_init(&peers->failed);
+    loop_timer_init(&peers->failing, loop, failing_cb, peers);
     peers->last_errors = calloc(conf->peer_count + 1, sizeof(struct error));
     peers->last_instances =
         calloc(conf->peer_count + 1, sizeof(peers->last_instances[0]));
@@ -389,8 +406,11 @@ void peers_free(struct peers *peers)
         return;
     }
     error_set(&err, ERR_SHUTTING_DOWN, "this daemon is ending");
+    peers->is_closing = true;
     peer_fail_calls(&peers->waiting, NULL, &err);
     peer_link_close_all(peers);
+    failing_cb(peers);
+    loop_timer_done(&peers->failing);
     tls_unref(peers->tls);
     free(peers->last_errors);
     free(peers->last_instances);
@@ -507,11 +527,7 @@ static json_object *peer_to_json(const struct peers *peers, size_t index)
     json_object_object_add(object, "version",
                            link ? json_object_new_string(version) : NULL);
     if (error_is_set(err) && !link) {
-        error_object = json_object_new_object();
-        json_object_object_add(error_object, "class",
-                               json_object_new_string(error_class(err->code)));
-        json_object_object_add(error_object, "message",
-                               json_object_new_string(err->text));
+        error_object = error_json_new(err, NULL);
     }
     json_object_object_add(object, "error", error_object);
     return object;

@@ -8,7 +8,7 @@
  * hosts, used in both directions. It is dialled when something is asked of a
  * peer and kept. When both ends dial at once, the one dialled by the daemon
  * with the smaller instance id is used and the other one is closed by its
- * dialler once nothing waits on it.
+ * dialler once nothing waits on it and nothing can be on its way.
  *
  * Requests are JSON texts in MESSAGE frames:
  *   {"id":7,"method":"migration.prepare","params":{...}}
@@ -60,6 +60,8 @@ struct peers_ops {
 struct peers *peers_new(struct loop *loop, const struct conf *conf,
                         struct tls *tls, const struct peers_ops *ops, void *arg,
                         struct error *err);
+/* NULL is fine. Open calls are called back with ERR_SHUTTING_DOWN, from within
+ * this; the requests of peers must have ended before. Not from a callback. */
 void peers_free(struct peers *peers);
 
 /* New certificates and peers for connections from now on. */
@@ -77,12 +79,16 @@ void peers_instance_text(const struct peers *peers, char buf[33]);
 typedef void (*peer_cb)(void *arg, json_object *result,
                         const struct error *err);
 
-/* Asks a peer. params is taken. owner is for peers_drop_calls(). */
+/* Asks a peer. params is taken. owner is for peers_drop_calls(). cb is called
+ * once, from the loop, never from within this. A request over
+ * WIRE_MESSAGE_MAX_BYTES ends with ERR_LIMIT; so does one with such an answer.
+ */
 void peers_call(struct peers *peers, const char *peer, const char *method,
                 json_object *params, mp_time timeout, const void *owner,
                 peer_cb cb, void *arg);
 
-/* Forgets the open calls of an owner: no callback comes for them. */
+/* Forgets the open calls of an owner: no callback comes for them, also if they
+ * have failed already and were not told yet. */
 void peers_drop_calls(struct peers *peers, const void *owner);
 
 /* Dials a lane of a migration. The lane belongs to the caller. */

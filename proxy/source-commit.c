@@ -8,6 +8,7 @@
  * its record that it has not started and will not. */
 #include <string.h>
 
+#include "proxy/error-json.h"
 #include "proxy/source-private.h"
 #include "qmp/json-value.h"
 #include "util/parse.h"
@@ -50,16 +51,12 @@ static void on_restored(void *arg, const struct error *err)
 /* The destination had the guest and has lost it since. */
 static void ended_badly(struct source *s, json_object *result)
 {
-    json_object *failure;
-    const char *class = "internal", *text = "no cause given";
+    json_object *failure = NULL;
     struct error why = ERROR_INIT;
 
-    if (json_value_object(result, "error", &failure)) {
-        json_value_text(failure, "class", &class);
-        json_value_text(failure, "message", &text);
-    }
-    error_set(&why, error_code_of_class(class), "%s", text);
-    migration_note_failure(&s->m, MIGRATION_DESTINATION, &why);
+    json_value_object(result, "error", &failure);
+    const char *side = error_json_read(failure, MIGRATION_DESTINATION, &why);
+    migration_note_failure(&s->m, side, &why);
     source_attention(s);
 }
 
@@ -153,17 +150,13 @@ static void started(struct source *s, json_object *result)
  * is here. */
 static void will_not_start(struct source *s, json_object *result)
 {
-    json_object *failure;
-    const char *class = "internal", *text = "no cause given";
+    json_object *failure = NULL;
     struct error why = ERROR_INIT;
 
-    if (json_value_object(result, "error", &failure)) {
-        json_value_text(failure, "class", &class);
-        json_value_text(failure, "message", &text);
-    }
-    error_set(&why, error_code_of_class(class),
-              "the destination did not start the guest: %s", text);
-    migration_note_failure(&s->m, MIGRATION_DESTINATION, &why);
+    json_value_object(result, "error", &failure);
+    const char *side = error_json_read(failure, MIGRATION_DESTINATION, &why);
+    error_wrap(&why, "the destination did not start the guest");
+    migration_note_failure(&s->m, side, &why);
     if (s->m.postcopy) {
         source_attention(s);
         return;

@@ -2,6 +2,7 @@
 /* The source's end: following QEMU, the switch, pre-switchover. */
 #include <string.h>
 
+#include "proxy/error-json.h"
 #include "proxy/source-private.h"
 #include "qmp/json-value.h"
 
@@ -483,7 +484,6 @@ static void on_await(void *arg, json_object *result, const struct error *err)
 {
     struct source *s = arg;
     json_object *failure = NULL;
-    const char *class = "internal", *text = "no cause given";
     int64_t resumed_at = 0;
     bool is_last;
 
@@ -511,10 +511,9 @@ static void on_await(void *arg, json_object *result, const struct error *err)
     is_last = !json_object_object_get_ex(result, "seq", NULL);
     if (s->news.failed && json_value_object(result, "error", &failure)) {
         struct error why = ERROR_INIT;
-        json_value_text(failure, "class", &class);
-        json_value_text(failure, "message", &text);
-        error_set(&why, error_code_of_class(class), "%s", text);
-        source_fail(s, MIGRATION_DESTINATION, &why);
+        const char *side =
+            error_json_read(failure, MIGRATION_DESTINATION, &why);
+        source_fail(s, side, &why);
         if (s->m.state == MIGRATION_POSTCOPY) {
             source_attention(s); /* no page is missing here, but there */
         }

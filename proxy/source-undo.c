@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proxy/error-json.h"
 #include "proxy/source-private.h"
 #include "qmp/json-value.h"
 
@@ -59,19 +60,12 @@ void source_take_cause(struct source *s, json_object *result)
 {
     json_object *failure;
     struct error why = ERROR_INIT;
-    const char *class, *text, *side;
 
     if (s->m.failure.is_effect &&
-        json_value_object(result, "error", &failure) &&
-        json_value_text(failure, "class", &class) &&
-        json_value_text(failure, "message", &text) &&
-        json_value_text(failure, "side", &side)) {
-        error_set(&why, error_code_of_class(class), "%s", text);
-        migration_note_failure(&s->m,
-                               strcmp(side, MIGRATION_SOURCE)
-                                   ? MIGRATION_DESTINATION
-                                   : MIGRATION_SOURCE,
-                               &why);
+        json_value_object(result, "error", &failure)) {
+        const char *side =
+            error_json_read(failure, MIGRATION_DESTINATION, &why);
+        migration_note_failure(&s->m, side, &why);
     }
 }
 
@@ -109,13 +103,7 @@ static void tell_destination(struct source *s)
 void source_tell_abort(struct source *s, bool attention, peer_cb cb)
 {
     json_object *params = source_params(s);
-    json_object_object_add(
-        params, "class",
-        json_object_new_string(error_class(s->m.failure.error.code)));
-    json_object_object_add(params, "message",
-                           json_object_new_string(s->m.failure.error.text));
-    json_object_object_add(params, "side",
-                           json_object_new_string(s->m.failure.side));
+    error_json_add(params, &s->m.failure.error, s->m.failure.side);
     json_object_object_add(params, "cancelled",
                            json_object_new_boolean(s->m.cancelled));
     json_object_object_add(params, "attention",

@@ -9,7 +9,9 @@
 
 #include "qmp/json-value.h"
 
-#define AT_ONCE 80                  /* worlds at a time */
+#define AT_ONCE 80 /* worlds at a time */
+/* A turn that takes so long instead of 5 ms: no more for now. */
+#define BUSY (30 * MP_MS)
 #define START_INTERVAL (25 * MP_MS) /* from one's start to the next one's */
 
 static const enum model_fault kinds[FAULTS_KINDS] = {
@@ -112,16 +114,19 @@ static unsigned run_cells(struct worlds *all, struct cell *cells, size_t count,
     /* under valgrind more is to be done than to be waited for */
     mp_time interval = all->slow * all->slow * START_INTERVAL / 2;
     mp_time last = 0;
+    bool is_busy = false;
     unsigned bad = 0;
 
     while (started < count || live > 0) {
         if (started < count && live < AT_ONCE &&
-            clock_now() - last > interval) {
+            clock_now() - last > interval && !is_busy) {
             last = clock_now();
             start(all, &cells[started++]);
             live++;
         }
+        mp_time before = clock_now();
         worlds_run_for(all, 5 * MP_MS);
+        is_busy = clock_now() - before > BUSY;
         bad += reap(cells, started, limit, &live);
     }
     return bad;

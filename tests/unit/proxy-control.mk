@@ -18,6 +18,7 @@ proxy_control_tests = \
 	tests/unit/test-facts.t \
 	tests/unit/test-migration-json.t \
 	tests/unit/test-migration-state.t \
+	tests/unit/test-peer.t \
 	tests/unit/test-policy.t \
 	tests/unit/test-source.t \
 	tests/unit/test-store.t \
@@ -53,6 +54,10 @@ tests_unit_test_migration_json_t_LDADD = $(proxy_control_ldadd)
 tests_unit_test_migration_state_t_SOURCES = tests/unit/test-migration-state.c
 tests_unit_test_migration_state_t_CPPFLAGS = $(proxy_control_cppflags)
 tests_unit_test_migration_state_t_LDADD = $(proxy_control_ldadd)
+
+tests_unit_test_peer_t_SOURCES = tests/unit/test-peer.c $(proxy_world_pki)
+tests_unit_test_peer_t_CPPFLAGS = $(proxy_control_cppflags)
+tests_unit_test_peer_t_LDADD = $(proxy_world_ldadd)
 
 tests_unit_test_policy_t_SOURCES = tests/unit/test-policy.c
 tests_unit_test_policy_t_CPPFLAGS = $(proxy_control_cppflags)
