@@ -12,7 +12,6 @@
 #include "proxy/monitor.h"
 
 #define DESTINATION_LOADED_POLL (2 * MP_MS) /* inmigrate -> paused */
-#define DESTINATION_GRACE (300 * MP_MS)
 #define DESTINATION_TICK (1 * MP_SECOND)
 
 struct destination {
@@ -58,9 +57,6 @@ struct destination {
     bool asking_loaded;
     bool cont_sent;
     bool path_dead;
-    struct loop_timer grace; /* see destination_fail_softly() */
-    bool has_soft;
-    struct error soft;
     bool shutdown_seen; /* the guest itself ended its QEMU */
     bool undoing;
     bool awaits_abort;    /* the source knows this end: it has the last word */

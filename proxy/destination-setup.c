@@ -66,7 +66,7 @@ static void qmp_closed(void *arg, const struct error *err)
         guest_gone(d, &why);
         return;
     }
-    if (d->has_soft) {
+    if (d->m.soft.is_set) {
         return; /* QEMU ends when its path does; the cause is on its way */
     }
     destination_fail(d, &why);

@@ -124,7 +124,7 @@ static struct destination *destination_new(const struct migration_env *env,
     d->heard_at = d->m.began;
     d->qemu_heard_at = d->m.began;
     loop_timer_init(&d->deadline, env->control, deadline_cb, d);
-    loop_timer_init(&d->grace, env->control, grace_cb, d);
+    migration_soft_init(&d->m, grace_cb, d);
     loop_timer_init(&d->tick, env->control, tick_cb, d);
     loop_timer_init(&d->loaded, env->control, destination_loaded_cb, d);
     loop_timer_start(&d->tick, DESTINATION_TICK);
@@ -294,7 +294,7 @@ void destination_free(struct destination *d)
     }
     loop_timer_done(&d->deadline);
     loop_timer_done(&d->tick);
-    loop_timer_done(&d->grace);
+    migration_soft_done(&d->m);
     loop_timer_done(&d->loaded);
     refuse_all(d);
     migration_drop_carrier(&d->m, NULL);
@@ -309,7 +309,7 @@ void destination_end(struct destination *d, enum migration_state state)
 {
     loop_timer_stop(&d->deadline);
     loop_timer_stop(&d->tick);
-    loop_timer_stop(&d->grace);
+    migration_soft_drop(&d->m);
     loop_timer_stop(&d->loaded);
     migration_set_state(&d->m, state);
     refuse_all(d); /* before the path closes: the cause goes first */
@@ -421,9 +421,11 @@ void destination_fail(struct destination *d, const struct error *err)
 static void grace_cb(void *arg)
 {
     struct destination *d = arg;
+    struct error err;
 
-    d->has_soft = false;
-    destination_fail(d, &d->soft);
+    if (migration_soft_take(&d->m, &err)) {
+        destination_fail(d, &err);
+    }
     if (d->m.state == MIGRATION_CANCELLING && !d->monitor.qmp) {
         destination_undo(d, false);
     }
@@ -433,10 +435,8 @@ void destination_fail_softly(struct destination *d, const struct error *err)
 {
     if (d->m.started || d->m.state == MIGRATION_CANCELLING) {
         destination_fail(d, err);
-    } else if (!d->has_soft) {
-        d->has_soft = true;
-        d->soft = *err;
-        loop_timer_start(&d->grace, DESTINATION_GRACE);
+    } else {
+        migration_soft_set(&d->m, err);
     }
 }
 

@@ -193,7 +193,7 @@ json_object *migration_to_json(struct migration *m)
     if (m->is_source) {
         json_object_object_add(object, "limits", limits_to_json(m));
     }
-    add_text(object, "state", migration_state_name(m->state));
+    add_text(object, "state", migration_shown_state(m));
     add_bool(object, "postcopy", m->postcopy);
     add_text(object, "result", result_name(m));
     add_bool(object, "refused", m->refused);
@@ -234,6 +234,7 @@ json_object *migration_to_record(struct migration *m)
     json_object *record = migration_to_json(m);
     json_object *object = json_object_new_object();
 
+    add_text(record, "state", migration_state_name(m->state));
     add_text(object, "request", m->request_key);
     add_bool(object, "committed", m->committed);
     add_bool(object, "started", m->started);

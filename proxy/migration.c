@@ -137,6 +137,52 @@ void migration_note_effect(struct migration *m, const char *side,
     note(m, side, err, true);
 }
 
+void migration_soft_init(struct migration *m, loop_fn late, void *arg)
+{
+    loop_timer_init(&m->soft.grace, m->env->control, late, arg);
+}
+
+void migration_soft_set(struct migration *m, const struct error *err)
+{
+    struct migration_soft *soft = &m->soft;
+
+    if (!soft->is_set) {
+        soft->is_set = true;
+        soft->error = *err;
+        loop_timer_start(&soft->grace, MIGRATION_GRACE);
+    } else if (soft->error.code == ERR_QEMU_FAILED &&
+               err->code != ERR_QEMU_FAILED) {
+        soft->error = *err;
+    }
+}
+
+bool migration_soft_take(struct migration *m, struct error *ret_err)
+{
+    bool is_set = m->soft.is_set;
+
+    *ret_err = m->soft.error;
+    migration_soft_drop(m);
+    return is_set;
+}
+
+void migration_soft_drop(struct migration *m)
+{
+    m->soft.is_set = false;
+    loop_timer_stop(&m->soft.grace);
+}
+
+void migration_soft_done(struct migration *m)
+{
+    loop_timer_done(&m->soft.grace);
+}
+
+const char *migration_shown_state(const struct migration *m)
+{
+    return m->state == MIGRATION_CANCELLING && !m->cancelled
+               ? "undoing"
+               : migration_state_name(m->state);
+}
+
 void migration_advise(struct migration *m, const char *format, ...)
 {
     va_list args;

@@ -25,6 +25,7 @@
 #define MIGRATION_SOURCE "source"
 #define MIGRATION_DESTINATION "destination"
 #define MIGRATION_REQUEST_KEY_BYTES 640
+#define MIGRATION_GRACE (300 * MP_MS)
 #define MIGRATION_SILENT_POLLS 3 /* of a path, before its silence counts */
 
 struct migration;
@@ -54,6 +55,13 @@ struct migration_failure {
     char side[16]; /* where the cause was seen: source or destination */
 };
 
+/* A failure that may be the echo of one that the other end knows better. */
+struct migration_soft {
+    bool is_set;
+    struct error error;
+    struct loop_timer grace;
+};
+
 struct migration {
     struct list node; /* the manager's */
     bool is_kept;     /* the manager's: its last record is shown */
@@ -74,6 +82,7 @@ struct migration {
     bool preempt;
     bool postcopy; /* the switch was ordered */
     struct migration_failure failure;
+    struct migration_soft soft;
     char advice[400];
     const char *guest_is_on; /* source, destination, unknown */
 
@@ -140,6 +149,22 @@ void migration_note_failure(struct migration *m, const char *side,
  * data path that broke, and what followed. A cause replaces it. */
 void migration_note_effect(struct migration *m, const char *side,
                            const struct error *err);
+
+/* What may be an echo waits for MIGRATION_GRACE for the other end's own word;
+ * then late(arg) is called, which takes it. */
+void migration_soft_init(struct migration *m, loop_fn late, void *arg);
+/* Keeps err, unless one is kept already; but what only says that QEMU failed
+ * gives way to what it failed of. */
+void migration_soft_set(struct migration *m, const struct error *err);
+/* The one that is kept, which it then is no more; false: none. */
+bool migration_soft_take(struct migration *m, struct error *ret_err);
+/* Forgets it; done: for good. */
+void migration_soft_drop(struct migration *m);
+void migration_soft_done(struct migration *m);
+
+/* The state as it is shown: "undoing" where "cancelling" would be said of what
+ * nobody has cancelled. In records it is the state's own name. */
+const char *migration_shown_state(const struct migration *m);
 
 void migration_advise(struct migration *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -137,7 +137,7 @@ static void started(struct source *s, json_object *result)
         migration_set_state(&s->m, MIGRATION_POSTCOPY);
         source_on_news(s);
         if (s->m.state == MIGRATION_POSTCOPY && s->path_dead &&
-            !s->source_completed && !s->has_soft) {
+            !s->source_completed && !s->m.soft.is_set) {
             source_attention(s);
         }
     } else {

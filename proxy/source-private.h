@@ -19,7 +19,6 @@
 #define SOURCE_AWAIT (10 * MP_SECOND)  /* one long wait for news */
 #define SOURCE_RETRY (200 * MP_MS)     /* asking a peer again */
 #define SOURCE_PROOF_AGE (200 * MP_MS) /* design section 5 rule 5 */
-#define SOURCE_GRACE (300 * MP_MS)     /* see source_fail_softly() */
 #define SOURCE_PROVE_AGAIN (20 * MP_MS)
 #define SOURCE_PROVE (1 * MP_SECOND) /* one proof of path and QMP */
 
@@ -64,15 +63,12 @@ struct source {
     char listen_path[PATH_SOCKET_MAX + 1];
     bool migrate_sent;
     enum qmp_migrate_status status; /* last event or answer */
-    struct loop_timer grace;        /* see source_fail_softly() */
-    bool has_soft;
-    struct error soft;
-    bool path_dead;     /* on_broken was called */
-    bool polling;       /* query-migrate is under way */
-    mp_time heard_at;   /* the last answer or event */
-    bool pausing;       /* we stop the guest ourselves */
-    mp_time stopped_at; /* the last STOP; 0: running */
-    bool seen_stopped;  /* in postcopy-active: query-status said so */
+    bool path_dead;                 /* on_broken was called */
+    bool polling;                   /* query-migrate is under way */
+    mp_time heard_at;               /* the last answer or event */
+    bool pausing;                   /* we stop the guest ourselves */
+    mp_time stopped_at;             /* the last STOP; 0: running */
+    bool seen_stopped; /* in postcopy-active: query-status said so */
 
     /* proving the path */
     uint64_t proof_seq; /* of the proof under way or done */

@@ -273,7 +273,8 @@ static void switchover_proved(struct source *s, const struct error *err)
     struct error why = ERROR_INIT;
 
     if (s->m.state != MIGRATION_PRE_SWITCHOVER || s->continue_sent ||
-        s->has_soft) { /* the path broke meanwhile: its cause is waited for */
+        s->m.soft
+            .is_set) { /* the path broke meanwhile: its cause is waited for */
         return;
     }
     if (err && err->code == ERR_CONFLICT) {

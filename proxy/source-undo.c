@@ -308,8 +308,14 @@ void source_undo_status(struct source *s)
         settle(s);
         return;
     }
-    if (now - s->undo_began > CANCEL_PATIENCE && s->m.carrier) {
-        force(s);
+    if (now - s->undo_began > CANCEL_PATIENCE) {
+        if (s->m.carrier) {
+            force(s);
+        }
+        if (s->status == QMP_MIGRATE_CANCELLING) {
+            qmp_migrate_continue_cancelled(s->monitor.qmp,
+                                           source_qmp_timeout(s), ignore_cb, s);
+        }
     }
     if (!s->polling) {
         s->polling = true;
@@ -327,8 +333,7 @@ void source_undo(struct source *s)
     source_drop_lanes(s);
     source_drop_calls(s);
     s->awaiting = false;
-    s->has_soft = false; /* its cause is known */
-    loop_timer_stop(&s->grace);
+    migration_soft_drop(&s->m);               /* its cause is known */
     if (s->m.state != MIGRATION_CANCELLING) { /* else: taken over in it */
         migration_set_state(&s->m, MIGRATION_CANCELLING);
     }

@@ -75,7 +75,7 @@ static struct source *source_new(const struct migration_env *env,
     loop_timer_init(&s->deadline, env->control, deadline_cb, s);
     loop_timer_init(&s->poll, env->control, source_poll_cb, s);
     loop_timer_init(&s->retry, env->control, source_retry_cb, s);
-    loop_timer_init(&s->grace, env->control, source_grace_cb, s);
+    migration_soft_init(&s->m, source_grace_cb, s);
     loop_timer_init(&s->proof_timer, env->control, source_proof_late, s);
     return s;
 }
@@ -169,7 +169,7 @@ void source_free(struct source *s)
     loop_timer_done(&s->deadline);
     loop_timer_done(&s->poll);
     loop_timer_done(&s->retry);
-    loop_timer_done(&s->grace);
+    migration_soft_done(&s->m);
     loop_timer_done(&s->proof_timer);
     source_drop_lanes(s);
     migration_drop_carrier(&s->m, NULL);
@@ -184,7 +184,7 @@ void source_end(struct source *s, enum migration_state state)
     source_deadline_stop(s);
     loop_timer_stop(&s->poll);
     loop_timer_stop(&s->retry);
-    loop_timer_stop(&s->grace);
+    migration_soft_drop(&s->m);
     loop_timer_stop(&s->proof_timer);
     source_drop_calls(s);
     source_drop_lanes(s);
@@ -367,11 +367,10 @@ void source_fail(struct source *s, const char *side, const struct error *err)
 void source_grace_cb(void *arg)
 {
     struct source *s = arg;
+    struct error err;
 
-    if (s->has_soft) {
-        s->has_soft = false;
-        loop_timer_stop(&s->grace);
-        source_fail(s, migration_side_of(&s->soft, MIGRATION_SOURCE), &s->soft);
+    if (migration_soft_take(&s->m, &err)) {
+        source_fail(s, migration_side_of(&err, MIGRATION_SOURCE), &err);
     }
 }
 
@@ -383,7 +382,7 @@ static bool may_be_the_paths(const struct source *s, const struct error *err)
 
 void source_no_word(struct source *s)
 {
-    if (s->has_soft && !may_be_the_paths(s, &s->soft)) {
+    if (s->m.soft.is_set && !may_be_the_paths(s, &s->m.soft.error)) {
         source_grace_cb(s);
     }
 }
@@ -394,13 +393,8 @@ void source_fail_softly(struct source *s, const struct error *err)
 
     if (s->m.state == MIGRATION_CANCELLING || !is_waited_for) {
         source_fail(s, MIGRATION_SOURCE, err);
-    } else if (!s->has_soft) {
-        s->has_soft = true;
-        s->soft = *err;
-        loop_timer_start(&s->grace, SOURCE_GRACE);
-    } else if (s->soft.code == ERR_QEMU_FAILED &&
-               err->code != ERR_QEMU_FAILED) {
-        s->soft = *err; /* what QEMU failed of */
+    } else {
+        migration_soft_set(&s->m, err);
     }
 }
 

@@ -153,15 +153,26 @@ void qmp_migrate_start_postcopy(struct qmp *qmp, mp_time timeout,
     submit_plain(qmp, "migrate-start-postcopy", timeout, cb, arg);
 }
 
-void qmp_migrate_continue(struct qmp *qmp, mp_time timeout, qmp_done_cb cb,
-                          void *arg)
+static void go_on(struct qmp *qmp, enum qmp_migrate_status from,
+                  mp_time timeout, qmp_done_cb cb, void *arg)
 {
     struct json_object *args = json_object_new_object();
 
-    add_text(&args, "state",
-             qmp_migrate_status_name(QMP_MIGRATE_PRE_SWITCHOVER));
+    add_text(&args, "state", qmp_migrate_status_name(from));
     submit_done(qmp, "migrate-continue", IN_BAND, args, true, timeout, done_cb,
                 cb, arg);
+}
+
+void qmp_migrate_continue(struct qmp *qmp, mp_time timeout, qmp_done_cb cb,
+                          void *arg)
+{
+    go_on(qmp, QMP_MIGRATE_PRE_SWITCHOVER, timeout, cb, arg);
+}
+
+void qmp_migrate_continue_cancelled(struct qmp *qmp, mp_time timeout,
+                                    qmp_done_cb cb, void *arg)
+{
+    go_on(qmp, QMP_MIGRATE_CANCELLING, timeout, cb, arg);
 }
 
 void qmp_migrate_cancel(struct qmp *qmp, mp_time timeout, qmp_done_cb cb,

@@ -156,6 +156,12 @@ void qmp_migrate_start_postcopy(struct qmp *qmp, mp_time timeout,
 /* migrate-continue out of pre-switchover (source). */
 void qmp_migrate_continue(struct qmp *qmp, mp_time timeout, qmp_done_cb cb,
                           void *arg);
+/* migrate-continue out of cancelling (source). A migrate_cancel that comes
+ * between QEMU's stop of the guest and its pre-switchover leaves its thread
+ * waiting for just this, the guest stopped, and nothing else ends it (QEMU 7.2,
+ * migration/migration.c, migration_maybe_pause(); seen under load). */
+void qmp_migrate_continue_cancelled(struct qmp *qmp, mp_time timeout,
+                                    qmp_done_cb cb, void *arg);
 /* migrate_cancel (source), never in postcopy. */
 void qmp_migrate_cancel(struct qmp *qmp, mp_time timeout, qmp_done_cb cb,
                         void *arg);

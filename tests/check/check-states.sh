@@ -53,10 +53,15 @@ if ! difference=$(diff <(echo "$in_code") <(echo "$in_page")); then
     echo "$difference" >&2
 fi
 
-# the enum that begins with the first state; in whatever order
+# the enum that begins with the first state; in whatever order. One state is
+# shown by two names
+shown=$(sed -n 's/.*? "\([a-z]*\)"$/\1/p' proxy/migration.c)
+must_find "the second name of a state in proxy/migration.c" \
+    "$(grep -c . <<<"$shown")"
 in_api=$(sed -n '/^        state:/,/^        [a-z]*:$/p' "$api" |
     sed -n 's/^ *- \([a-z-]*\)$/\1/p' | LC_ALL=C sort)
-if ! difference=$(diff <(cut -d: -f1 <<<"$in_code" | LC_ALL=C sort) \
+if ! difference=$(diff <({ cut -d: -f1 <<<"$in_code"; echo "$shown"; } |
+    LC_ALL=C sort) \
     <(echo "$in_api")); then
     problem "$code (<) and Migration.state of $api (>) differ:"
     echo "$difference" >&2

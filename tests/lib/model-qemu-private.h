@@ -51,6 +51,7 @@ struct model_qemu {
     unsigned stages; /* entered, by bit */
     unsigned pass;
     bool wants_postcopy, is_postcopy;
+    bool is_stuck;          /* in cancelling, see cancels_late */
     struct loop_timer step; /* what comes next by itself */
     void (*next)(struct model_qemu *q);
     struct loop_timer late; /* the event that is late */
@@ -94,6 +95,7 @@ const char *model_stream_start(struct model_qemu *q, const char *uri);
 const char *model_stream_listen(struct model_qemu *q, const char *uri);
 void model_stream_continue(struct model_qemu *q);
 void model_stream_cancel(struct model_qemu *q);
+void model_stream_cancel_on(struct model_qemu *q);
 /* The socket breaks, by yank or by the fault of a stage. */
 void model_stream_break(struct model_qemu *q, const char *why);
 void model_stream_close(struct model_qemu *q);

@@ -177,7 +177,7 @@ static void take_back(struct model_qemu *q, const char *status)
 
 void model_stream_break(struct model_qemu *q, const char *why)
 {
-    if (q->has_ended || !strcmp(q->status, "none") ||
+    if (q->has_ended || q->is_stuck || !strcmp(q->status, "none") ||
         !strcmp(q->status, "failed") || !strcmp(q->status, "cancelled")) {
         return;
     }
@@ -210,9 +210,21 @@ void model_stream_cancel(struct model_qemu *q)
         if (!strcmp(q->status, live[i])) {
             model_set_status(q, "cancelling");
             model_then(q, 5 * MP_MS, step_cancelled);
+            if (q->params.cancels_late) {
+                q->ran_before = q->ran_before || q->runs;
+                model_set_run(q, "finish-migrate", false);
+                loop_timer_stop(&q->step);
+                q->is_stuck = true;
+            }
             return;
         }
     }
+}
+
+void model_stream_cancel_on(struct model_qemu *q)
+{
+    q->is_stuck = false;
+    step_cancelled(q);
 }
 
 /* --- source ------------------------------------------------------------- */

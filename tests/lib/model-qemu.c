@@ -269,12 +269,18 @@ static const char *start_postcopy(struct model_qemu *q)
     return NULL;
 }
 
-static const char *go_on(struct model_qemu *q)
+static const char *go_on(struct model_qemu *q, json_object *args)
 {
-    if (strcmp(q->status, "pre-switchover")) {
-        return "Migration not in expected state: pre-switchover";
+    const char *state = "";
+
+    if (!json_value_text(args, "state", &state) || strcmp(q->status, state)) {
+        return "Migration not in expected state";
     }
-    model_stream_continue(q);
+    if (q->is_stuck) {
+        model_stream_cancel_on(q);
+    } else if (!strcmp(state, "pre-switchover")) {
+        model_stream_continue(q);
+    }
     return NULL;
 }
 
@@ -302,13 +308,15 @@ static const char *carry_out(struct model_qemu *q, const char *command,
                  {"stop", stop},
                  {"migrate_cancel", cancel},
                  {"migrate-start-postcopy", start_postcopy},
-                 {"migrate-continue", go_on},
                  {"yank", yank}};
 
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
         if (!strcmp(command, plain[i].command)) {
             return plain[i].fn(q);
         }
+    }
+    if (!strcmp(command, "migrate-continue")) {
+        return go_on(q, args);
     }
     if (!strcmp(command, "query-name")) {
         *ret = text_object("name", q->name);

@@ -62,6 +62,8 @@ struct model_params {
     mp_time load_time;     /* destination: from end (or package) to loaded */
     mp_time late_time;     /* both: the event "completed" comes so much late */
     bool hides_events;     /* MIGRATION events are never sent */
+    bool cancels_late;     /* source: migrate_cancel comes between the guest's
+                            * stop and pre-switchover, and is stuck there */
 };
 
 /* Listens. Ends the process (abort) when anything fails: this is a test. */

@@ -407,6 +407,27 @@ static void monitors_close_while_undoing(void **state)
     }
 }
 
+/* QEMU's cancel can be stuck with the guest stopped; it is helped out. */
+static void a_cancel_is_stuck_at_the_guests_stop(void **state)
+{
+    struct world_params params = {
+        .mode = P, .source.never_converges = true, .source.cancels_late = true};
+    struct error err = ERROR_INIT;
+    json_object *body = NULL;
+    struct world *w = begin("stuck", &params);
+
+    worlds_run_for(&all, all.slow * 300 * MP_MS);
+    assert_int_equal(
+        manager_api_ops.cancel(w->source.manager, w->id, &body, &err), 0);
+    json_object_put(body);
+    w->source.conf->cancel_timeout = (mp_time)limit(10) * MP_SECOND;
+    world_run(w, limit(20));
+    expect(w, "cancelled *");
+    assert_true(model_runs(w->source_qemu));
+    assert_true(world_is_restored(w));
+    world_free(w);
+}
+
 /* --timeout does not need QEMU's numbers. */
 static void a_timeout_passes_while_qemu_is_silent(void **state)
 {
@@ -441,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_is_being_loaded_is_kept),
         cmocka_unit_test(half_a_copy_is_not_kept),
         cmocka_unit_test(monitors_close_while_undoing),
+        cmocka_unit_test(a_cancel_is_stuck_at_the_guests_stop),
         cmocka_unit_test(a_timeout_passes_while_qemu_is_silent),
     };
     return cmocka_run_group_tests_name("disturbed", tests, set_up, tear_down);

@@ -34,7 +34,8 @@ class Move:
         """Until it is in that state, or beyond it."""
         def reached():
             shown = self.show()
-            if shown["result"] or shown["state"] == "cancelling":
+            if shown["result"] or shown["state"] in ("cancelling",
+                                                         "undoing"):
                 return shown
             return (shown if ORDER.index(shown["state"])
                     >= ORDER.index(state) else None)
