@@ -188,15 +188,15 @@ struct restoring {
     struct json_object *capabilities; /* a list */
     struct json_object *parameters;   /* an object */
     struct json_object *names;        /* its keys, for one by one */
-    size_t next;                      /* one by one: which */
+    struct json_object *one_by_one;   /* capabilities or names, borrowed */
+    size_t next;                      /* which of them */
     struct error failed;              /* what could not be put back, and why */
     qmp_done_cb cb;
     void *arg;
 };
 
 static void restore_parameters(struct restoring *r);
-static void restore_next_capability(struct restoring *r);
-static void restore_next_parameter(struct restoring *r);
+static void restore_next(struct restoring *r);
 
 static void restoring_end(struct restoring *r, const struct error *err)
 {
@@ -255,8 +255,8 @@ static const char *name_at(struct json_object *list, size_t i)
     return name;
 }
 
-static void one_capability_cb(void *arg, struct json_object *result,
-                              const struct error *err)
+static void one_cb(void *arg, struct json_object *result,
+                   const struct error *err)
 {
     struct restoring *r = arg;
 
@@ -265,75 +265,74 @@ static void one_capability_cb(void *arg, struct json_object *result,
         return;
     }
     if (err) {
-        note_failure(r, name_at(r->capabilities, r->next), err);
+        note_failure(r, name_at(r->one_by_one, r->next), err);
     }
     r->next++;
-    restore_next_capability(r);
+    restore_next(r);
 }
 
-static void restore_next_capability(struct restoring *r)
+static struct json_object *capability_args(struct restoring *r)
 {
-    struct json_object *args, *list, *entry;
-    struct error err;
+    struct json_object *args = json_object_new_object();
+    struct json_object *list = json_object_new_array();
+    struct json_object *entry =
+        json_object_array_get_idx(r->capabilities, r->next);
 
-    if (r->next >= json_object_array_length(r->capabilities)) {
-        restore_parameters(r);
-        return;
-    }
-    args = json_object_new_object();
-    list = json_object_new_array();
-    entry = json_object_array_get_idx(r->capabilities, r->next);
     if (!args || !list ||
         json_object_array_add(list, json_object_get(entry)) < 0 ||
         json_object_object_add(args, "capabilities", list) < 0) {
         json_object_put(list);
         json_object_put(args);
-        qmp_caps_out_of_memory(&err);
-        restoring_end(r, &err);
-        return;
+        return NULL;
     }
-    qmp_execute(r->qmp, "migrate-set-capabilities", args, r->timeout,
-                one_capability_cb, r);
+    return args;
 }
 
-static void one_parameter_cb(void *arg, struct json_object *result,
-                             const struct error *err)
+static struct json_object *parameter_args(struct restoring *r)
 {
-    struct restoring *r = arg;
+    struct json_object *args = json_object_new_object(), *value = NULL;
+    const char *name = name_at(r->names, r->next);
 
-    if (is_end(err)) {
-        restoring_end(r, err);
-        return;
-    }
-    if (err) {
-        note_failure(r, name_at(r->names, r->next), err);
-    }
-    r->next++;
-    restore_next_parameter(r);
-}
-
-static void restore_next_parameter(struct restoring *r)
-{
-    struct json_object *args, *value = NULL;
-    struct error err;
-    const char *name;
-
-    if (r->next >= json_object_array_length(r->names)) {
-        restoring_end(r, NULL);
-        return;
-    }
-    args = json_object_new_object();
-    name = name_at(r->names, r->next);
     json_object_object_get_ex(r->parameters, name, &value);
     if (!args ||
         json_object_object_add(args, name, json_object_get(value)) < 0) {
         json_object_put(args);
+        return NULL;
+    }
+    return args;
+}
+
+static void restore_next(struct restoring *r)
+{
+    bool are_parameters = r->one_by_one == r->names;
+    struct json_object *args;
+    struct error err;
+
+    if (r->next >= json_object_array_length(r->one_by_one)) {
+        if (are_parameters) {
+            restoring_end(r, NULL);
+        } else {
+            restore_parameters(r);
+        }
+        return;
+    }
+    args = are_parameters ? parameter_args(r) : capability_args(r);
+    if (!args) {
         qmp_caps_out_of_memory(&err);
         restoring_end(r, &err);
         return;
     }
-    qmp_execute(r->qmp, "migrate-set-parameters", args, r->timeout,
-                one_parameter_cb, r);
+    qmp_execute(r->qmp,
+                are_parameters ? "migrate-set-parameters"
+                               : "migrate-set-capabilities",
+                args, r->timeout, one_cb, r);
+}
+
+static void restore_one_by_one(struct restoring *r, struct json_object *list)
+{
+    r->one_by_one = list;
+    r->next = 0;
+    restore_next(r);
 }
 
 /* --- all at once */
@@ -367,8 +366,7 @@ static void all_parameters_cb(void *arg, struct json_object *result,
     } else if (list_names(r, &own) < 0) {
         restoring_end(r, &own);
     } else {
-        r->next = 0;
-        restore_next_parameter(r);
+        restore_one_by_one(r, r->names);
     }
 }
 
@@ -391,8 +389,7 @@ static void all_capabilities_cb(void *arg, struct json_object *result,
     if (is_end(err)) {
         restoring_end(r, err);
     } else if (err) {
-        r->next = 0;
-        restore_next_capability(r);
+        restore_one_by_one(r, r->capabilities);
     } else {
         restore_parameters(r);
     }

@@ -10,97 +10,9 @@
 
 #include <cmocka.h>
 
-#include "tests/lib/lanes.h"
-#include "tests/lib/pki.h"
+#include "tests/lib/lane-rig.h"
 
 #define MB ((uint64_t)1000000)
-
-static char *dir;
-static struct tls *tls_a, *tls_b;
-static struct loop *loop;
-static const struct lane_params params = {.handshake_timeout = 20 * MP_SECOND,
-                                          .rekey_bytes = 1000 * 1000};
-
-static int set_up(void **state)
-{
-    struct error err = ERROR_INIT;
-
-    dir = pki_new();
-    pki_make(dir, "", "host-a host-b");
-    tls_a = tls_load(pki_path(dir, "host-a"), &err);
-    tls_b = tls_load(pki_path(dir, "host-b"), &err);
-    loop = loop_new("test", &err);
-    return tls_a && tls_b && loop ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    loop_free(loop);
-    tls_unref(tls_a);
-    tls_unref(tls_b);
-    pki_free(dir);
-    return 0;
-}
-
-static void pair(struct end *a, struct end *b, enum wire_lane kind)
-{
-    lanes_pair(loop, a, b, tls_a, tls_b, "host-b", kind, &params);
-    assert_non_null(a->lane);
-    assert_non_null(b->lane);
-}
-
-static void close_both(struct end *a, struct end *b)
-{
-    lane_close(a->lane);
-    lane_close(b->lane);
-}
-
-static bool all_received(void *arg)
-{
-    struct end **ends = arg;
-    return (ends[0]->received_bytes == ends[1]->to_send_bytes &&
-            ends[1]->received_bytes == ends[0]->to_send_bytes) ||
-           ends[0]->closings || ends[1]->closings;
-}
-
-static void assert_whole(const struct end *end)
-{
-    if (end->closings) {
-        fail_msg("closed: %s", end->err.text);
-    }
-    assert_false(end->is_damaged);
-}
-
-static void start_sending(struct end *end, uint64_t bytes, uint32_t max_frame)
-{
-    end->to_send_bytes = bytes;
-    end->max_frame_bytes = max_frame;
-    end_pump(end);
-}
-
-static bool never(void *arg)
-{
-    return clock_now() > *(mp_time *)arg;
-}
-
-static void run_for(mp_time time)
-{
-    mp_time until = clock_now() + time;
-    lanes_run(loop, never, &until, 30, "time");
-}
-
-/* Until nothing has left for a while: the kernel's buffers are full. */
-static void run_until_stuck(const struct end *end)
-{
-    uint64_t before;
-
-    do {
-        before = end->sent_bytes;
-        run_for(lanes_are_slow() ? 2 * MP_SECOND : 100 * MP_MS);
-    } while (end->sent_bytes != before);
-    /* less than half a batch is not worth a call */
-    assert_true(lane_room(end->lane) < 65536);
-}
 
 static bool is_closed(void *arg)
 {
@@ -121,9 +33,9 @@ static void a_refused_dialler_gets_code_and_text(void **state)
 {
     struct end a = {0}, b = {.refusal = ERR_SHUTTING_DOWN};
 
-    lanes_pair(loop, &a, &b, tls_a, tls_b, "host-b", WIRE_LANE_CONTROL,
-               &params);
-    lanes_run(loop, is_closed, &a, 30, "end of the lane");
+    lanes_pair(rig.loop, &a, &b, rig.tls_a, rig.tls_b, "host-b",
+               WIRE_LANE_CONTROL, &rig.params);
+    lanes_run(rig.loop, is_closed, &a, 30, "end of the lane");
     assert_error(&a, ERR_SHUTTING_DOWN, "host-b (127.0.0.1:");
     assert_error(&a, ERR_SHUTTING_DOWN, "): refused");
     assert_int_equal(a.hellos, 0);
@@ -134,20 +46,20 @@ static void no_common_version_is_told_to_both(void **state)
 {
     struct end a = {0}, b = {0};
     struct hello mine = lanes_hello(WIRE_LANE_CONTROL, "host-a");
-    struct lane_params own = params;
+    struct lane_params own = rig.params;
     struct sock_address address, from;
     int listen_fd = lanes_listen(&address);
 
     mine.version_min = mine.version_max = WIRE_VERSION_MAX + 1;
     b.mine = lanes_hello(WIRE_LANE_CONTROL, "host-b");
-    own.tls = tls_a;
-    a.lane =
-        lane_connect(loop, &address, "host-b", &mine, &own, &end_ops, &a, NULL);
-    own.tls = tls_b;
-    b.lane = lane_accept(loop, lanes_accept(listen_fd, &from), &from, &own,
+    own.tls = rig.tls_a;
+    a.lane = lane_connect(rig.loop, &address, "host-b", &mine, &own, &end_ops,
+                          &a, NULL);
+    own.tls = rig.tls_b;
+    b.lane = lane_accept(rig.loop, lanes_accept(listen_fd, &from), &from, &own,
                          &end_ops, &b, NULL);
     close(listen_fd);
-    lanes_run(loop, is_closed, &a, 30, "end of the lane");
+    lanes_run(rig.loop, is_closed, &a, 30, "end of the lane");
     assert_error(&a, ERR_UNSUPPORTED,
                  "no common protocol version: here 1 to 1, host-a has 2 to 2");
     assert_int_equal(b.err.code, ERR_UNSUPPORTED);
@@ -158,20 +70,21 @@ static void an_acceptor_may_take_its_time(void **state)
 {
     struct end a = {0}, b = {.is_slow = true}, *ends[] = {&a, &b};
 
-    lanes_pair(loop, &a, &b, tls_a, tls_b, "host-b", WIRE_LANE_BULK, &params);
+    lanes_pair(rig.loop, &a, &b, rig.tls_a, rig.tls_b, "host-b", WIRE_LANE_BULK,
+               &rig.params);
     while (!b.hellos) {
-        run_for(MP_MS);
+        rig_run_for(MP_MS);
     }
-    run_for(30 * MP_MS);
+    rig_run_for(30 * MP_MS);
     assert_int_equal(a.hellos, 0);
     assert_int_equal(lane_welcome(b.lane, &b.mine, NULL), 0);
     while (!a.hellos) {
-        run_for(MP_MS);
+        rig_run_for(MP_MS);
     }
-    start_sending(&a, MB, 9000);
-    lanes_run(loop, all_received, ends, 10, "data");
-    assert_whole(&b);
-    close_both(&a, &b);
+    rig_start_sending(&a, MB, 9000);
+    lanes_run(rig.loop, rig_all_received, ends, 10, "data");
+    rig_assert_whole(&b);
+    rig_close(&a, &b);
 }
 
 /* HELLO comes all the same, frames wait. */
@@ -179,26 +92,27 @@ static void a_lane_may_be_paused_before_it_is_ready(void **state)
 {
     struct end a = {0}, b = {.is_slow = true}, *ends[] = {&a, &b};
 
-    lanes_pair(loop, &a, &b, tls_a, tls_b, "host-b", WIRE_LANE_BULK, &params);
+    lanes_pair(rig.loop, &a, &b, rig.tls_a, rig.tls_b, "host-b", WIRE_LANE_BULK,
+               &rig.params);
     lane_pause(a.lane, true);
     lane_pause(b.lane, true);
     while (!b.hellos) {
-        run_for(MP_MS);
+        rig_run_for(MP_MS);
     }
     assert_int_equal(lane_welcome(b.lane, &b.mine, NULL), 0);
-    start_sending(&b, MB, 9000);
+    rig_start_sending(&b, MB, 9000);
     while (!a.hellos) {
-        run_for(MP_MS);
+        rig_run_for(MP_MS);
     }
-    start_sending(&a, MB, 9000);
-    run_for(50 * MP_MS);
+    rig_start_sending(&a, MB, 9000);
+    rig_run_for(50 * MP_MS);
     assert_int_equal(a.frames + b.frames, 0);
     lane_pause(a.lane, false);
     lane_pause(b.lane, false);
-    lanes_run(loop, all_received, ends, 30, "data");
-    assert_whole(&a);
-    assert_whole(&b);
-    close_both(&a, &b);
+    lanes_run(rig.loop, rig_all_received, ends, 30, "data");
+    rig_assert_whole(&a);
+    rig_assert_whole(&b);
+    rig_close(&a, &b);
 }
 
 /* Both sockets are full when one end gives up: the other still learns why, and
@@ -207,13 +121,13 @@ static void last_words_arrive_behind_a_full_socket(void **state)
 {
     struct end a = {0}, b = {0};
 
-    pair(&a, &b, WIRE_LANE_BULK);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
     lane_pause(b.lane, true);
-    start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
-    run_until_stuck(&a);
+    rig_start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
+    rig_run_until_stuck(&a);
     lane_refuse(a.lane, ERR_CANCELLED, "cancelled by the operator");
     lane_pause(b.lane, false);
-    lanes_run(loop, is_closed, &b, 30, "end of the lane");
+    lanes_run(rig.loop, is_closed, &b, 30, "end of the lane");
     assert_error(&b, ERR_CANCELLED, "cancelled by the operator");
     assert_int_equal(b.received_bytes, a.sent_bytes);
     assert_false(b.is_damaged);
@@ -225,13 +139,13 @@ static void last_words_arrive_against_the_stream(void **state)
 {
     struct end a = {0}, b = {0};
 
-    pair(&a, &b, WIRE_LANE_BULK);
-    start_sending(&a, 800 * MB, WIRE_DATA_MAX_BYTES);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
+    rig_start_sending(&a, 800 * MB, WIRE_DATA_MAX_BYTES);
     while (b.received_bytes < 5 * MB) {
-        run_for(MP_MS);
+        rig_run_for(MP_MS);
     }
     lane_refuse(b.lane, ERR_QEMU_GONE, "QEMU has gone");
-    lanes_run(loop, is_closed, &a, 30, "end of the lane");
+    lanes_run(rig.loop, is_closed, &a, 30, "end of the lane");
     assert_error(&a, ERR_QEMU_GONE, "QEMU has gone");
 }
 
@@ -240,27 +154,27 @@ static void a_loop_that_ends_takes_last_words_along(void **state)
 {
     struct end a = {0}, b = {0};
     struct error err = ERROR_INIT;
-    struct loop *shared = loop;
+    struct loop *shared = rig.loop;
 
-    loop = loop_new("own", &err);
-    assert_non_null(loop);
-    pair(&a, &b, WIRE_LANE_BULK);
+    rig.loop = loop_new("own", &err);
+    assert_non_null(rig.loop);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
     lane_pause(b.lane, true);
-    start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
-    run_until_stuck(&a);
+    rig_start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
+    rig_run_until_stuck(&a);
     lane_refuse(a.lane, ERR_CANCELLED, "cancelled");
     lane_close(b.lane);
-    loop_free(loop);
-    loop = shared;
+    loop_free(rig.loop);
+    rig.loop = shared;
 }
 
 static void a_peer_that_closes_is_a_lost_link(void **state)
 {
     struct end a = {0}, b = {0};
 
-    pair(&a, &b, WIRE_LANE_EXPRESS);
+    rig_pair(&a, &b, WIRE_LANE_EXPRESS);
     lane_close(b.lane);
-    lanes_run(loop, is_closed, &a, 30, "end of the lane");
+    lanes_run(rig.loop, is_closed, &a, 30, "end of the lane");
     assert_error(&a, ERR_LINK_LOST, "host-b (127.0.0.1:");
     assert_error(&a, ERR_LINK_LOST, "): closed the connection");
 }
@@ -280,19 +194,19 @@ static void every_callback_may_close_the_lane(void **state)
         if (which == 0) {
             b.on_hello_hook = close_hook;
         } else {
-            pair(&a, &b, WIRE_LANE_BULK);
+            rig_pair(&a, &b, WIRE_LANE_BULK);
             b.on_frame_hook = which == 1 ? close_hook : NULL;
             b.on_payload_hook = which == 2 ? close_hook : NULL;
             b.on_turn_hook = which == 3 ? close_hook : NULL;
             b.on_room_hook = which == 4 ? close_hook : NULL;
         }
         if (which == 0) {
-            lanes_pair(loop, &a, &b, tls_a, tls_b, "host-b", WIRE_LANE_BULK,
-                       &params);
+            lanes_pair(rig.loop, &a, &b, rig.tls_a, rig.tls_b, "host-b",
+                       WIRE_LANE_BULK, &rig.params);
         } else {
-            start_sending(which == 4 ? &b : &a, 9 * MB, 30000);
+            rig_start_sending(which == 4 ? &b : &a, 9 * MB, 30000);
         }
-        lanes_run(loop, is_closed, &a, 30, "end of the lane");
+        lanes_run(rig.loop, is_closed, &a, 30, "end of the lane");
         assert_error(&a, ERR_LINK_LOST, "host-b (127.0.0.1:");
         assert_int_equal(b.closings, 0);
         assert_null(b.lane);
@@ -313,5 +227,6 @@ int main(void)
         cmocka_unit_test(a_peer_that_closes_is_a_lost_link),
         cmocka_unit_test(every_callback_may_close_the_lane),
     };
-    return cmocka_run_group_tests_name("lane-ends", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("lane-ends", tests, rig_set_up,
+                                       rig_tear_down);
 }

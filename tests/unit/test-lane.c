@@ -11,57 +11,16 @@
 
 #include <cmocka.h>
 
-#include "tests/lib/lanes.h"
-#include "tests/lib/pki.h"
+#include "tests/lib/lane-rig.h"
 
 #define MB ((uint64_t)1000000)
-
-static char *dir;
-static struct tls *tls_a, *tls_b;
-static struct loop *loop;
-static const struct lane_params params = {.handshake_timeout = 20 * MP_SECOND,
-                                          .rekey_bytes = 1000 * 1000};
-
-static int set_up(void **state)
-{
-    struct error err = ERROR_INIT;
-
-    dir = pki_new();
-    pki_make(dir, "", "host-a host-b");
-    tls_a = tls_load(pki_path(dir, "host-a"), &err);
-    tls_b = tls_load(pki_path(dir, "host-b"), &err);
-    loop = loop_new("test", &err);
-    return tls_a && tls_b && loop ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    loop_free(loop);
-    tls_unref(tls_a);
-    tls_unref(tls_b);
-    pki_free(dir);
-    return 0;
-}
-
-static void pair(struct end *a, struct end *b, enum wire_lane kind)
-{
-    lanes_pair(loop, a, b, tls_a, tls_b, "host-b", kind, &params);
-    assert_non_null(a->lane);
-    assert_non_null(b->lane);
-}
-
-static void close_both(struct end *a, struct end *b)
-{
-    lane_close(a->lane);
-    lane_close(b->lane);
-}
 
 static void ends_meet_and_know_each_other(void **state)
 {
     struct end a = {0}, b = {0};
     struct lane_stats stats;
 
-    pair(&a, &b, WIRE_LANE_EXPRESS);
+    rig_pair(&a, &b, WIRE_LANE_EXPRESS);
     assert_string_equal(a.theirs.name, "host-b");
     assert_string_equal(b.theirs.name, "host-a");
     assert_true(tls_names_have(&a.names, "DNS:host-b"));
@@ -74,31 +33,8 @@ static void ends_meet_and_know_each_other(void **state)
     lane_get_stats(a.lane, &stats);
     assert_string_equal(stats.security, "TLSv1.3 TLS_AES_128_GCM_SHA256");
     assert_true(stats.congestion[0] != '\0');
-    close_both(&a, &b);
+    rig_close(&a, &b);
     assert_int_equal(a.closings + b.closings, 0);
-}
-
-static bool all_received(void *arg)
-{
-    struct end **ends = arg;
-    return (ends[0]->received_bytes == ends[1]->to_send_bytes &&
-            ends[1]->received_bytes == ends[0]->to_send_bytes) ||
-           ends[0]->closings || ends[1]->closings;
-}
-
-static void assert_whole(const struct end *end)
-{
-    if (end->closings) {
-        fail_msg("closed: %s", end->err.text);
-    }
-    assert_false(end->is_damaged);
-}
-
-static void start_sending(struct end *end, uint64_t bytes, uint32_t max_frame)
-{
-    end->to_send_bytes = bytes;
-    end->max_frame_bytes = max_frame;
-    end_pump(end);
 }
 
 /* Keys change every megabyte on the way. */
@@ -109,20 +45,20 @@ static void data_survives_both_ways(void **state)
     for (size_t i = 0; i < 2; i++) {
         struct end a = {0}, b = {0}, *ends[] = {&a, &b};
         struct lane_stats sent, received;
-        pair(&a, &b, WIRE_LANE_BULK);
+        rig_pair(&a, &b, WIRE_LANE_BULK);
         uint64_t unit = lanes_are_slow() ? MB : 10 * MB;
-        start_sending(&a, 6 * unit, max_frames[i]);
-        start_sending(&b, 4 * unit, max_frames[i]);
-        lanes_run(loop, all_received, ends, 120, "data");
-        assert_whole(&a);
-        assert_whole(&b);
+        rig_start_sending(&a, 6 * unit, max_frames[i]);
+        rig_start_sending(&b, 4 * unit, max_frames[i]);
+        lanes_run(rig.loop, rig_all_received, ends, 120, "data");
+        rig_assert_whole(&a);
+        rig_assert_whole(&b);
         assert_true(b.rooms > 1 && b.turns > 1);
         lane_get_stats(a.lane, &sent);
         lane_get_stats(b.lane, &received);
         assert_int_equal(sent.sent_bytes, received.received_bytes);
         assert_int_equal(sent.sent_frames, received.received_frames);
         assert_true(clock_now() - received.last_received < 10 * MP_SECOND);
-        close_both(&a, &b);
+        rig_close(&a, &b);
     }
 }
 
@@ -149,7 +85,7 @@ static void small_frames_share_a_record(void **state)
     struct frame ping = {.type = WIRE_PING};
     uint8_t header[WIRE_HEADER_BYTES];
 
-    pair(&a, &b, WIRE_LANE_EXPRESS);
+    rig_pair(&a, &b, WIRE_LANE_EXPRESS);
     uint64_t before = wire_bytes(&a);
     for (ping.arg = 0; ping.arg < 64; ping.arg++) {
         frame_encode(&ping, header);
@@ -159,16 +95,16 @@ static void small_frames_share_a_record(void **state)
     lane_flush(a.lane);
     assert_int_equal(wire_bytes(&a) - before,
                      64 * WIRE_HEADER_BYTES + RECORD_OVERHEAD);
-    lanes_run(loop, has_64_frames, &b, 5, "64 frames");
+    lanes_run(rig.loop, has_64_frames, &b, 5, "64 frames");
     assert_int_equal(b.last.arg, 63);
-    close_both(&a, &b);
+    rig_close(&a, &b);
 }
 
 static void the_longest_frame_is_eight_full_records(void **state)
 {
     struct end a = {0}, b = {0};
 
-    pair(&a, &b, WIRE_LANE_BULK);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
     uint64_t before = wire_bytes(&a);
     struct frame frame = {
         .type = WIRE_DATA, .epoch = 1, .length_bytes = WIRE_DATA_MAX_BYTES};
@@ -180,7 +116,7 @@ static void the_longest_frame_is_eight_full_records(void **state)
     /* no flush: the batch is full */
     assert_int_equal(wire_bytes(&a) - before, 8 * (16384 + RECORD_OVERHEAD));
     test_free(payload);
-    close_both(&a, &b);
+    rig_close(&a, &b);
 }
 
 /* An owner that never stops asking is stopped, and asked again next turn. */
@@ -188,71 +124,47 @@ static void a_turn_sends_a_bounded_amount(void **state)
 {
     struct end a = {0}, b = {0}, *ends[] = {&a, &b};
 
-    pair(&a, &b, WIRE_LANE_BULK);
-    start_sending(&a, 4 * MB, 20000);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
+    rig_start_sending(&a, 4 * MB, 20000);
     assert_in_range(a.sent_bytes, 1, 262144 + 20000);
-    lanes_run(loop, all_received, ends, 120, "data");
+    lanes_run(rig.loop, rig_all_received, ends, 120, "data");
     assert_true(a.rooms >= 15);
-    assert_whole(&b);
-    close_both(&a, &b);
+    rig_assert_whole(&b);
+    rig_close(&a, &b);
 }
 
 static void a_small_batch_bounds_what_is_encrypted(void **state)
 {
     struct end a = {0}, b = {0}, *ends[] = {&a, &b};
 
-    pair(&a, &b, WIRE_LANE_BULK);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
     lane_set_batch(a.lane, 16384);
     lane_set_send_buffer(a.lane, 32768);
     assert_int_equal(lane_room(a.lane), 16384 - WIRE_HEADER_BYTES);
-    start_sending(&a, 3 * MB, 4096);
+    rig_start_sending(&a, 3 * MB, 4096);
     assert_true(a.sent_bytes < 262144 + 4096);
-    lanes_run(loop, all_received, ends, 120, "data");
-    assert_whole(&b);
-    close_both(&a, &b);
+    lanes_run(rig.loop, rig_all_received, ends, 120, "data");
+    rig_assert_whole(&b);
+    rig_close(&a, &b);
 }
 
 /* Back-pressure. ------------------------------------------------------------
  */
 
-static bool never(void *arg)
-{
-    return clock_now() > *(mp_time *)arg;
-}
-
-static void run_for(mp_time time)
-{
-    mp_time until = clock_now() + time;
-    lanes_run(loop, never, &until, 30, "time");
-}
-
-/* Until nothing has left for a while: the kernel's buffers are full. */
-static void run_until_stuck(const struct end *end)
-{
-    uint64_t before;
-
-    do {
-        before = end->sent_bytes;
-        run_for(lanes_are_slow() ? 2 * MP_SECOND : 100 * MP_MS);
-    } while (end->sent_bytes != before);
-    /* less than half a batch is not worth a call */
-    assert_true(lane_room(end->lane) < 65536);
-}
-
 static void a_paused_lane_holds_the_sender_back(void **state)
 {
     struct end a = {0}, b = {0}, *ends[] = {&a, &b};
 
-    pair(&a, &b, WIRE_LANE_BULK);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
     lane_pause(b.lane, true);
-    start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
-    run_until_stuck(&a);
+    rig_start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
+    rig_run_until_stuck(&a);
     assert_true(a.sent_bytes < 40 * MB); /* what the kernel's buffers take */
     assert_int_equal(b.frames, 0);
     lane_pause(b.lane, false);
-    lanes_run(loop, all_received, ends, 120, "data");
-    assert_whole(&b);
-    close_both(&a, &b);
+    lanes_run(rig.loop, rig_all_received, ends, 120, "data");
+    rig_assert_whole(&b);
+    rig_close(&a, &b);
 }
 
 static bool has_room(void *arg)
@@ -270,13 +182,13 @@ static void room_that_ends_by_a_flush_is_owed(void **state)
                           .length_bytes = 5000 - WIRE_HEADER_BYTES - 10};
     uint8_t header[WIRE_HEADER_BYTES];
 
-    pair(&a, &b, WIRE_LANE_BULK);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
     lane_pause(b.lane, true);
-    start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
-    run_until_stuck(&a);
+    rig_start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
+    rig_run_until_stuck(&a);
     a.to_send_bytes = 0;
     lane_set_batch(a.lane, 500000);
-    run_for(5 * MP_MS);
+    rig_run_for(5 * MP_MS);
     size_t room;
     do { /* a socket takes more than it tells of */
         room = lane_room(a.lane);
@@ -290,8 +202,8 @@ static void room_that_ends_by_a_flush_is_owed(void **state)
     lane_flush(a.lane);
     assert_int_equal(lane_room(a.lane), 0);
     lane_pause(b.lane, false);
-    lanes_run(loop, has_room, &a, 30, "room");
-    close_both(&a, &b);
+    lanes_run(rig.loop, has_room, &a, 30, "room");
+    rig_close(&a, &b);
 }
 
 static void attach_to_other_cb(void *arg)
@@ -307,10 +219,10 @@ static void room_that_comes_back_by_a_flush_is_owed(void **state)
     struct end a = {0}, b = {0};
     struct error err = ERROR_INIT;
 
-    pair(&a, &b, WIRE_LANE_BULK);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
     lane_pause(b.lane, true);
-    start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
-    run_until_stuck(&a);
+    rig_start_sending(&a, 45 * MB, WIRE_DATA_MAX_BYTES);
+    rig_run_until_stuck(&a);
     a.to_send_bytes = 0;
     lane_set_batch(a.lane, 4096); /* the batch is less than what waits */
     lane_detach(b.lane);
@@ -323,10 +235,10 @@ static void room_that_comes_back_by_a_flush_is_owed(void **state)
         lane_flush(a.lane);
     }
     a.rooms = 0;
-    lanes_run(loop, has_room, &a, 30, "room");
+    lanes_run(rig.loop, has_room, &a, 30, "room");
     loop_stop(b.loop);
     loop_join_thread(b.loop);
-    close_both(&a, &b);
+    rig_close(&a, &b);
     loop_free(b.loop);
 }
 
@@ -340,19 +252,19 @@ static void a_slow_reader_gets_everything_in_order(void **state)
 {
     struct end a = {0}, b = {0}, *ends[] = {&a, &b};
 
-    pair(&a, &b, WIRE_LANE_BULK);
+    rig_pair(&a, &b, WIRE_LANE_BULK);
     b.on_payload_hook = pause_hook;
-    start_sending(&a, 2 * MB, 30000);
+    rig_start_sending(&a, 2 * MB, 30000);
     mp_time until = clock_now() + 20 * MP_SECOND;
-    while (!all_received(ends) && clock_now() < until) {
+    while (!rig_all_received(ends) && clock_now() < until) {
         uint64_t before = b.received_bytes;
-        event_base_loop(loop_base(loop), EVLOOP_NONBLOCK);
+        event_base_loop(loop_base(rig.loop), EVLOOP_NONBLOCK);
         assert_true(b.received_bytes - before <= 30000);
         lane_pause(b.lane, false);
     }
     assert_int_equal(b.received_bytes, 2 * MB);
-    assert_whole(&b);
-    close_both(&a, &b);
+    rig_assert_whole(&b);
+    rig_close(&a, &b);
 }
 
 static void messages_to_a_peer_that_does_not_read_have_a_limit(void **state)
@@ -362,19 +274,19 @@ static void messages_to_a_peer_that_does_not_read_have_a_limit(void **state)
     struct frame frame = {.type = WIRE_MESSAGE, .length_bytes = sizeof(text)};
     unsigned sent = 0;
 
-    pair(&a, &b, WIRE_LANE_CONTROL);
+    rig_pair(&a, &b, WIRE_LANE_CONTROL);
     lane_pause(b.lane, true);
     while (sent < 1000 && lane_send_frame(a.lane, &frame, text)) {
         sent++;
-        run_for(0);
+        rig_run_for(0);
     }
     assert_in_range(sent, LANE_SMALL_QUEUE_BYTES / sizeof(text) - 1, 200);
     lane_pause(b.lane, false);
     while (b.frames < sent) {
-        run_for(10 * MP_MS);
+        rig_run_for(10 * MP_MS);
     }
     assert_true(lane_send_frame(a.lane, &frame, text));
-    close_both(&a, &b);
+    rig_close(&a, &b);
 }
 
 /* Moving. ------------------------------------------------------------------
@@ -407,7 +319,7 @@ static void move_hook(struct end *end)
     struct mover *mover = (struct mover *)(void *)end;
 
     if (end->received_bytes == 20 * MB) {
-        loop_post(loop, done_cb, mover);
+        loop_post(rig.loop, done_cb, mover);
         return;
     }
     if (end->received_bytes < mover->next_move_bytes) {
@@ -445,18 +357,18 @@ static void a_lane_moves_between_loops_in_mid_stream(void **state)
     struct move move = {&b, &a};
     struct error err = ERROR_INIT;
 
-    pair(&a, &b.end, WIRE_LANE_BULK);
+    rig_pair(&a, &b.end, WIRE_LANE_BULK);
     for (int i = 0; i < 2; i++) {
         b.loops[i] = loop_new(i ? "one" : "two", &err);
         assert_non_null(b.loops[i]);
         assert_int_equal(loop_start_thread(b.loops[i], &err), 0);
     }
     /* all is on its way before the first move: some of it is in hand */
-    start_sending(&a, 20 * MB, WIRE_DATA_MAX_BYTES);
+    rig_start_sending(&a, 20 * MB, WIRE_DATA_MAX_BYTES);
     b.end.to_send_bytes = 10 * MB;
     b.end.max_frame_bytes = 50000;
     b.end.on_payload_hook = move_hook;
-    lanes_run(loop, is_moved, &move, 120, "data");
+    lanes_run(rig.loop, is_moved, &move, 120, "data");
     loop_post(b.loops[b.at], close_cb, &b);
     for (int i = 0; i < 2; i++) {
         loop_stop(b.loops[i]);
@@ -465,8 +377,8 @@ static void a_lane_moves_between_loops_in_mid_stream(void **state)
     }
     assert_in_range(b.moves, 20, 30);
     assert_int_equal(b.end.closings, 0);
-    assert_whole(&a);
-    assert_whole(&b.end);
+    rig_assert_whole(&a);
+    rig_assert_whole(&b.end);
     lane_close(a.lane);
 }
 
@@ -486,5 +398,6 @@ int main(void)
         cmocka_unit_test(messages_to_a_peer_that_does_not_read_have_a_limit),
         cmocka_unit_test(a_lane_moves_between_loops_in_mid_stream),
     };
-    return cmocka_run_group_tests_name("lane", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("lane", tests, rig_set_up,
+                                       rig_tear_down);
 }

@@ -14,9 +14,11 @@ transport_lane_ldadd = libmptransport.la libmputil.la $(SSL_LIBS) \
 tests_unit_test_hello_t_SOURCES = tests/unit/test-hello.c
 tests_unit_test_hello_t_LDADD = $(transport_lane_ldadd)
 tests_unit_test_lane_t_SOURCES = tests/unit/test-lane.c \
+	tests/lib/lane-rig.c tests/lib/lane-rig.h \
 	tests/lib/lanes.c tests/lib/lanes.h tests/lib/pki.c tests/lib/pki.h
 tests_unit_test_lane_t_LDADD = $(transport_lane_ldadd)
 tests_unit_test_lane_ends_t_SOURCES = tests/unit/test-lane-ends.c \
+	tests/lib/lane-rig.c tests/lib/lane-rig.h \
 	tests/lib/lanes.c tests/lib/lanes.h tests/lib/pki.c tests/lib/pki.h
 tests_unit_test_lane_ends_t_LDADD = $(transport_lane_ldadd)
 tests_unit_test_lane_refusals_t_SOURCES = tests/unit/test-lane-refusals.c \
