@@ -316,6 +316,15 @@ int migration_from_record(struct migration *m, json_object *record,
         !migration_state_of_name(text, &m->state)) {
         return missing(err, "state");
     }
+    json_object *failure;
+    if (m->state == MIGRATION_CANCELLING &&
+        json_value_object(record, "error", &failure)) {
+        /* the first cause is of before this process */
+        const char *side =
+            error_json_read(failure, MIGRATION_SOURCE, &m->failure.error);
+        m->failure.is_set = true;
+        json_value_copy_text(m->failure.side, sizeof(m->failure.side), side);
+    }
     if (json_value_text(record, "vm", &text)) {
         json_value_copy_text(m->request.vm, sizeof(m->request.vm), text);
     }

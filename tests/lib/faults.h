@@ -23,7 +23,9 @@ struct fault_row {
     const char *ends[FAULTS_KINDS];
 };
 
-/* Runs every cell, at most seconds each, many at a time. Writes each cell that
+/* Runs every cell, at most seconds each, many at a time. A cell that ends
+ * otherwise while this program was kept from running is run again, with longer
+ * deadlines, unless the guest ran twice or the like. Writes each cell that
  * ended otherwise to stderr and returns how many did. */
 unsigned faults_run(struct worlds *all, const struct fault_row *rows,
                     size_t count, double seconds);

@@ -329,7 +329,8 @@ static struct conf *make_conf(const struct world_host *host,
     if (!conf) {
         die(err.text);
     }
-    mp_time second = w->all->slow * MP_SECOND;
+    mp_time second =
+        (w->params.slow ? w->params.slow : w->all->slow) * MP_SECOND;
     conf->hold_time = 2 * second;
     conf->switchover_hold = second;
     conf->connect_timeout = second;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proxy/error-json.h"
 #include "proxy/migration.h"
 #include "qmp/json-value.h"
 
@@ -355,6 +356,87 @@ static void what_progress_says(void **state)
     }
 }
 
+/* What nobody has cancelled is not shown as that; a record has one name. */
+static void undoing_has_two_names(void **state)
+{
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        struct migration m;
+        fill(&m);
+        m.state = MIGRATION_CANCELLING;
+        m.cancelled = cancelled;
+        json_object *shown = migration_to_json(&m);
+        json_object *record = migration_to_record(&m);
+        assert_string_equal(json_object_get_string(member(shown, "state")),
+                            cancelled ? "cancelling" : "undoing");
+        assert_string_equal(json_object_get_string(member(record, "state")),
+                            "cancelling");
+        json_object_put(shown);
+        json_object_put(record);
+        migration_done(&m);
+    }
+}
+
+/* What is being undone keeps the cause of before a restart. */
+static void the_first_cause_survives(void **state)
+{
+    struct migration m, got;
+    struct error why = ERROR_INIT, err = ERROR_INIT;
+
+    fill(&m);
+    m.state = MIGRATION_CANCELLING;
+    error_set(&why, ERR_MISMATCH, "sizes differ");
+    migration_note_failure(&m, MIGRATION_DESTINATION, &why);
+    json_object *record = reread(migration_to_record(&m));
+    assert_int_equal(take(&got, record, &err), 0);
+    assert_true(got.failure.is_set);
+    assert_int_equal(got.failure.error.code, ERR_MISMATCH);
+    assert_string_equal(got.failure.error.text, "sizes differ");
+    assert_string_equal(got.failure.side, "destination");
+    json_object_put(record);
+    migration_done(&m);
+    migration_done(&got);
+}
+
+static void an_error_is_read_whatever_is_missing(void **state)
+{
+    static const struct {
+        const char *json;
+        enum error_code code;
+        const char *text, *side;
+    } rows[] = {
+        {"{\"class\":\"timeout\",\"message\":\"m\",\"side\":\"source\"}",
+         ERR_TIMEOUT, "m", "source"},
+        {"{\"class\":\"timeout\",\"side\":\"destination\"}", ERR_TIMEOUT,
+         "no cause given", "destination"},
+        {"{\"message\":\"m\",\"side\":\"moon\"}", ERR_INTERNAL, "m",
+         "fallback"},
+        {"{\"class\":7,\"message\":[],\"side\":{}}", ERR_INTERNAL,
+         "no cause given", "fallback"},
+        {"{\"class\":\"never-heard-of\"}", ERR_INTERNAL, "no cause given",
+         "fallback"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_object *object = json_tokener_parse(rows[i].json);
+        struct error err = ERROR_INIT;
+        assert_string_equal(error_json_read(object, "fallback", &err),
+                            rows[i].side);
+        assert_int_equal(err.code, rows[i].code);
+        assert_string_equal(err.text, rows[i].text);
+        json_object_put(object);
+    }
+    struct error err = ERROR_INIT;
+    assert_null(error_json_read(NULL, NULL, &err));
+    assert_int_equal(err.code, ERR_INTERNAL);
+    error_set(&err, ERR_QMP, "said no");
+    json_object *object = error_json_new(&err, "source");
+    json_object *want = json_tokener_parse(
+        "{\"class\":\"qmp\",\"message\":\"said no\",\"side\":\"source\"}");
+    assert_same_json(object, want);
+    json_object_put(object);
+    json_object_put(want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +447,9 @@ int main(void)
         cmocka_unit_test(what_is_needed_and_missing_is_named),
         cmocka_unit_test(what_the_api_shows),
         cmocka_unit_test(what_progress_says),
+        cmocka_unit_test(undoing_has_two_names),
+        cmocka_unit_test(the_first_cause_survives),
+        cmocka_unit_test(an_error_is_read_whatever_is_missing),
     };
     return cmocka_run_group_tests_name("migration-json", tests, set_up,
                                        tear_down);
