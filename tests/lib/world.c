@@ -18,6 +18,8 @@
 #include "qmp/json-value.h"
 #include "tests/lib/pki.h"
 
+#define HELD_UP (30 * MP_MS)
+
 static void die(const char *what)
 {
     fprintf(stderr, "world: %s\n", what);
@@ -97,9 +99,27 @@ static bool run_until(struct loop *loop, mp_time time, bool (*done)(void *arg),
     return done && done(arg);
 }
 
+static void seen_cb(void *arg)
+{
+    struct worlds *all = arg;
+    atomic_fetch_add(&all->seen, 1);
+}
+
 void worlds_run_for(struct worlds *all, mp_time time)
 {
+    mp_time before = clock_now(), now;
+
     run_until(all->control, time, NULL, NULL);
+    now = clock_now();
+    bool is_late = now - before > time + HELD_UP;
+    if (atomic_load(&all->seen) == all->asked) {
+        all->asked++;
+        all->asked_at = now;
+        loop_post(all->data, seen_cb, all);
+    } else {
+        is_late = is_late || now - all->asked_at > HELD_UP;
+    }
+    all->held_up += is_late;
 }
 
 /* --- records ------------------------------------------------------------ */

@@ -16,6 +16,7 @@
 #define TESTS_LIB_WORLD_H
 
 #include <json-c/json.h>
+#include <stdatomic.h>
 
 #include "proxy/manager.h"
 #include "proxy/store.h"
@@ -48,6 +49,11 @@ struct worlds {
     unsigned made;
     unsigned slow; /* all of the daemons' deadlines are so many times as long:
                     * 1, with sanitizers or under valgrind more */
+    unsigned held_up; /* how often a loop was kept from running for 30 ms, as
+                       * worlds_run_for() saw it */
+    unsigned asked;   /* the data loop, whether it runs */
+    atomic_uint seen; /* by it */
+    mp_time asked_at;
 };
 
 struct world_params {

@@ -376,6 +376,8 @@ static void openapi_has_the_states(void **state)
                  migration_state_name((enum migration_state)i));
         assert_string_equal(doc->line[at++], line);
     }
+    /* the second name of cancelling, where nobody has cancelled */
+    assert_string_equal(doc->line[at++], "            - undoing");
     assert_int_not_equal(indent_of(doc->line[at]), 12);
     close_doc(doc);
 }
