@@ -44,8 +44,9 @@ static const char *get_text(const struct api_member *member,
     if (size < member->min || size > member->max) {
         error_set(err, ERR_BAD_REQUEST,
                   "member \"%s\" has %zu bytes, it must have %" PRIu64
-                  " to %" PRIu64,
-                  member->name, size, member->min, member->max);
+                  " to %" PRIu64 ": \"%.80s%s\"",
+                  member->name, size, member->min, member->max, text,
+                  size > 80 ? "..." : "");
         return NULL;
     }
     return text;

@@ -134,7 +134,8 @@ static void close_sockets(struct carrier_core *core)
     carrier_dest_close(core);
 }
 
-void carrier_core_stop(struct carrier_core *core, const char *why)
+void carrier_core_stop(struct carrier_core *core, enum error_code code,
+                       const char *why)
 {
     struct carrier *owner = core->owner;
 
@@ -143,8 +144,7 @@ void carrier_core_stop(struct carrier_core *core, const char *why)
         carrier_lanes_close(core, ERR_NONE, "done");
     } else {
         carrier_lanes_close(
-            core, core->life == CARRIER_BROKEN ? core->why.code : ERR_CANCELLED,
-            why);
+            core, core->life == CARRIER_BROKEN ? core->why.code : code, why);
     }
     carrier_stats_refresh(core);
     loop_timer_done(&core->ping_timer);

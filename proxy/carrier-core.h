@@ -172,7 +172,8 @@ struct carrier_core *carrier_core_new(const struct carrier_params *params,
 /* The rest: data loop only. */
 void carrier_core_start(struct carrier_core *core);
 /* Ends all and frees the core. code and text go to the peer. */
-void carrier_core_stop(struct carrier_core *core, const char *why);
+void carrier_core_stop(struct carrier_core *core, enum error_code code,
+                       const char *why);
 
 /* Something happened: everything that follows from it. */
 void carrier_core_turn(struct carrier_core *core);

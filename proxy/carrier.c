@@ -252,18 +252,19 @@ struct carrier *carrier_new(const struct carrier_params *params,
 static void stop_cb(void *arg)
 {
     struct order *order = arg;
-    carrier_core_stop(order->core, order->text);
+    carrier_core_stop(order->core, order->code, order->text);
     free(order->text);
     free(order);
 }
 
-void carrier_free(struct carrier *carrier, const char *why)
+void carrier_free(struct carrier *carrier, const struct error *why)
 {
     if (!carrier) {
         return;
     }
     struct order *order = order_new(carrier);
-    order->text = carrier_strdup(why);
+    order->code = why && why->code != ERR_NONE ? why->code : ERR_CANCELLED;
+    order->text = carrier_strdup(why ? why->text : NULL);
     carrier->freed = true;
     loop_post(carrier->data, stop_cb, order);
 }

@@ -72,9 +72,9 @@ struct carrier *carrier_new(const struct carrier_params *params,
                             const struct carrier_ops *ops, void *arg,
                             struct error *err);
 
-/* Ends everything at once: lanes (GOAWAY with the text of why, NULL: "done"),
- * QEMU sockets, the listening socket and its file. */
-void carrier_free(struct carrier *carrier, const char *why);
+/* Ends everything at once: lanes (GOAWAY with class and text of why, NULL:
+ * "done"), QEMU sockets, the listening socket and its file. */
+void carrier_free(struct carrier *carrier, const struct error *why);
 
 /* Hands over a lane that was welcomed and detached (EXPRESS or BULK, one
  * each). */

@@ -177,7 +177,7 @@ static void begin_undo(struct destination *d)
     destination_refuse(d, &d->prepare);
     destination_refuse(d, &d->listen);
     destination_news(d); /* the cause, before its effects */
-    migration_drop_carrier(&d->m, d->m.failure.error.text);
+    migration_drop_carrier(&d->m, &d->m.failure.error);
 }
 
 void destination_undo(struct destination *d, bool may_quit)

@@ -10,6 +10,7 @@
 #include "proxy/destination-private.h"
 #include "proxy/error-json.h"
 #include "qmp/json-value.h"
+#include "util/path.h"
 #include "util/parse.h"
 
 mp_time destination_qmp_timeout(const struct destination *d)
@@ -305,6 +306,16 @@ void destination_free(struct destination *d)
     free(d);
 }
 
+/* A QEMU that was ended leaves the socket it listened on. One that may still be
+ * helped by hand keeps it. */
+static void remove_socket(const struct destination *d)
+{
+    if (d->incoming_sent &&
+        (d->m.state != MIGRATION_ATTENTION || !d->monitor.qmp)) {
+        path_remove_socket(d->listen_path);
+    }
+}
+
 void destination_end(struct destination *d, enum migration_state state)
 {
     loop_timer_stop(&d->deadline);
@@ -313,8 +324,9 @@ void destination_end(struct destination *d, enum migration_state state)
     loop_timer_stop(&d->loaded);
     migration_set_state(&d->m, state);
     refuse_all(d); /* before the path closes: the cause goes first */
-    migration_drop_carrier(&d->m, d->m.failure.is_set ? d->m.failure.error.text
-                                                      : NULL);
+    migration_drop_carrier(&d->m,
+                           d->m.failure.is_set ? &d->m.failure.error : NULL);
+    remove_socket(d);
     monitor_close(&d->monitor);
     d->m.env->on_end(d->m.env->arg, &d->m);
 }

@@ -205,7 +205,7 @@ bool migration_has_moved(struct migration *m, const struct carrier_stats *stats)
     return has_moved;
 }
 
-void migration_drop_carrier(struct migration *m, const char *why)
+void migration_drop_carrier(struct migration *m, const struct error *why)
 {
     if (m->carrier) {
         carrier_get_stats(m->carrier, &m->final_stats);

@@ -187,7 +187,7 @@ bool migration_has_moved(struct migration *m,
                          const struct carrier_stats *stats);
 
 /* The data path is over: keeps its last numbers and frees it. */
-void migration_drop_carrier(struct migration *m, const char *why);
+void migration_drop_carrier(struct migration *m, const struct error *why);
 
 /* What the API shows. */
 json_object *migration_to_json(struct migration *m);

@@ -240,14 +240,21 @@ static void link_on_closed(void *arg, const struct error *err)
     struct peer_link *link = arg;
     struct peers *peers = link->peers;
     int index = peer_index(peers, link->peer);
+    struct error why = *err;
 
+    if (link->dialled && !link->ready && why.code == ERR_TIMEOUT) {
+        why.code = ERR_PEER_UNREACHABLE; /* whoever is there is no daemon */
+    }
     log_write(link->ready ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, NULL,
               "control connection %s peer %s ended: %s",
-              link->dialled ? "to" : "from", link->peer, err->text);
+              link->dialled ? "to" : "from", link->peer, why.text);
     if (index >= 0) {
-        error_copy(&peers->last_errors[index], err);
+        error_copy(&peers->last_errors[index], &why);
     }
-    link_free(link, err, false);
+    if (!link->ready) {
+        error_wrap(&why, "peer %s", link->peer);
+    }
+    link_free(link, &why, false);
 }
 
 static void link_ready(struct peer_link *link, const struct hello *theirs)

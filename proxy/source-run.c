@@ -370,14 +370,26 @@ static void enter_completed(struct source *s)
     }
 }
 
+/* How a source QEMU says that the other one ended the return path with an error
+ * (migration/migration.c, source_return_path_thread()). */
+#define REFUSED_THERE "Sibling indicated error"
+
 static void enter_failed(struct source *s, enum qmp_migrate_status status)
 {
     const char *why = s->m.info.error_desc;
 
     struct error err = ERROR_INIT;
 
-    error_set(&err, ERR_QEMU_FAILED, "source QEMU ended the migration: %s%s%s",
-              qmp_migrate_status_name(status), why[0] ? ": " : "", why);
+    if (strstr(why, REFUSED_THERE)) {
+        error_set(&err, ERR_QEMU_FAILED,
+                  "destination QEMU could not load the guest, its own output "
+                  "says why (source QEMU: %s)",
+                  why);
+    } else {
+        error_set(&err, ERR_QEMU_FAILED,
+                  "source QEMU ended the migration: %s%s%s",
+                  qmp_migrate_status_name(status), why[0] ? ": " : "", why);
+    }
     source_fail_softly(s, &err);
 }
 

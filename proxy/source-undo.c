@@ -217,7 +217,7 @@ static void settle(struct source *s)
     }
     s->settled = true;
     source_deadline_stop(s);
-    migration_drop_carrier(&s->m, s->m.failure.error.text);
+    migration_drop_carrier(&s->m, &s->m.failure.error);
     if (!s->monitor.qmp) {
         tell_destination(s);
     } else if (!s->migrate_sent) {
@@ -266,7 +266,7 @@ static void force(struct source *s)
                   "source QEMU does not end its migration: closing its "
                   "sockets");
     s->path_dead = true;
-    migration_drop_carrier(&s->m, s->m.failure.error.text);
+    migration_drop_carrier(&s->m, &s->m.failure.error);
     if (s->facts.probe.can[QMP_CAN_YANK]) {
         qmp_migrate_yank(s->monitor.qmp, source_qmp_timeout(s), ignore_cb, s);
     }

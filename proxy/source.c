@@ -188,8 +188,8 @@ void source_end(struct source *s, enum migration_state state)
     loop_timer_stop(&s->proof_timer);
     source_drop_calls(s);
     source_drop_lanes(s);
-    migration_drop_carrier(&s->m, s->m.failure.is_set ? s->m.failure.error.text
-                                                      : NULL);
+    migration_drop_carrier(&s->m,
+                           s->m.failure.is_set ? &s->m.failure.error : NULL);
     monitor_close(&s->monitor);
     if (state == MIGRATION_COMPLETED) {
         s->m.failure.is_set = false; /* what was said before it went well */

@@ -105,7 +105,9 @@ static void parameters_set_cb(void *arg, struct json_object *result,
 
 /* QEMU looks for userfaultfd when postcopy-ram is set on a destination, and
  * says "Postcopy is not supported", in 7.2 without the reason, in 8.2 with
- * it (migration/postcopy-ram.c, postcopy_ram_supported_by_host()). */
+ * it (migration/postcopy-ram.c, postcopy_ram_supported_by_host()). From 8.0 on
+ * it takes /dev/userfaultfd if it may open it (util/userfaultfd.c,
+ * uffd_open()); the system call wants CAP_SYS_PTRACE or that sysctl. */
 static void explain_userfaultfd(const struct error *from, struct error *own)
 {
     static const char refusal[] = "Postcopy is not supported";
@@ -121,8 +123,8 @@ static void explain_userfaultfd(const struct error *from, struct error *own)
         return; /* QEMU gives a reason, and it is another one */
     }
     error_set(own, ERR_UNSUPPORTED,
-              "%.300s: set vm.unprivileged_userfaultfd=1 or run QEMU with the "
-              "right to use userfaultfd",
+              "%.300s: set vm.unprivileged_userfaultfd=1, or give QEMU "
+              "CAP_SYS_PTRACE or (8.0 and later) access to /dev/userfaultfd",
               from->text);
 }
 

@@ -307,7 +307,12 @@ struct rig *rig_new(const struct rig_params *params)
 
 void rig_free_carrier(struct rig *rig, int side, const char *why)
 {
-    carrier_free(rig->side[side].carrier, why);
+    struct error err = ERROR_INIT;
+
+    if (why) {
+        error_set(&err, ERR_CANCELLED, "%s", why);
+    }
+    carrier_free(rig->side[side].carrier, why ? &err : NULL);
     rig->side[side].carrier = NULL;
 }
 

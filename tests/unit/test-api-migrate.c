@@ -118,6 +118,10 @@ static void missing_and_unknown_members_are_named(void **state)
     assert_migrate_fails("\"\":1", "unknown member \"\"");
 }
 
+/* of a text that is too long 80 bytes are shown */
+#define A80_LESS_15                                                            \
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 static void texts_are_checked(void **state)
 {
     char *text;
@@ -125,19 +129,21 @@ static void texts_are_checked(void **state)
     assert_migrate_fails("\"id\":1", "member \"id\" must be a text");
     assert_migrate_fails("\"id\":null", "member \"id\" must be a text");
     assert_migrate_fails("\"id\":\"a\\u0000\"", "member \"id\" must be a text");
-    assert_migrate_fails("\"id\":\"\"",
-                         "member \"id\" has 0 bytes, it must have 1 to 64");
+    assert_migrate_fails(
+        "\"id\":\"\"", "member \"id\" has 0 bytes, it must have 1 to 64: \"\"");
     assert_migrate_fails("\"id\":\"a/b\"",
                          "member \"id\" must be made of A-Z a-z 0-9 . _ -");
     assert_migrate_fails("\"id\":\"..\"",
                          "member \"id\" must be made of A-Z a-z 0-9 . _ -");
     text = make_text("\"id\":\"", "a", API_ID_MAX + 1, "\"");
     assert_migrate_fails(text,
-                         "member \"id\" has 65 bytes, it must have 1 to 64");
+                         "member \"id\" has 65 bytes, it must have 1 to 64: "
+                         "\"" A80_LESS_15 "\"");
     free(text);
     text = make_text("\"qmp\":\"/", "a", PATH_SOCKET_MAX, "\"");
     assert_migrate_fails(text,
-                         "member \"qmp\" has 108 bytes, it must have 2 to 107");
+                         "member \"qmp\" has 108 bytes, it must have 2 to 107: "
+                         "\"/" A80_LESS_15 "aaaaaaaaaaaaaa...\"");
     free(text);
 }
 
@@ -153,7 +159,8 @@ static void names_are_checked(void **state)
     text = make_text("{\"to\":\"b\",\"vm\":\"", "a", API_NAME_MAX + 1, "\"}");
     assert_int_equal(parse_migrate(text, &m, &err), -1);
     assert_string_equal(err.text,
-                        "member \"vm\" has 129 bytes, it must have 1 to 128");
+                        "member \"vm\" has 129 bytes, it must have 1 to 128: "
+                        "\"" A80_LESS_15 "aaaaaaaaaaaaaaa...\"");
     free(text);
     assert_int_equal(
         parse_migrate("{\"vm\":\"a\\u001b[m\",\"to\":\"b\"}", &m, &err), -1);

@@ -426,8 +426,8 @@ static void refused_userfaultfd_7_2_names_the_remedy(void **state)
     expect_postcopy_refusal(
         *state, "Postcopy is not supported", ERR_UNSUPPORTED,
         "migrate-set-capabilities: Postcopy is not supported (GenericError): "
-        "set vm.unprivileged_userfaultfd=1 or run QEMU with the right to use "
-        "userfaultfd");
+        "set vm.unprivileged_userfaultfd=1, or give QEMU CAP_SYS_PTRACE or "
+        "(8.0 and later) access to /dev/userfaultfd");
 }
 
 static void refused_userfaultfd_8_2_names_the_remedy(void **state)
@@ -439,8 +439,8 @@ static void refused_userfaultfd_8_2_names_the_remedy(void **state)
         ERR_UNSUPPORTED,
         "migrate-set-capabilities: Postcopy is not supported: Userfaultfd not "
         "available: Operation not permitted (GenericError): set "
-        "vm.unprivileged_userfaultfd=1 or run QEMU with the right to use "
-        "userfaultfd");
+        "vm.unprivileged_userfaultfd=1, or give QEMU CAP_SYS_PTRACE or (8.0 "
+        "and later) access to /dev/userfaultfd");
 }
 
 static void postcopy_refused_for_another_reason_has_no_remedy(void **state)
