@@ -19,6 +19,8 @@ def pytest_runtest_makereport(item, call):
     """A failed test of the lab shows what its programs said."""
     outcome = yield
     report = outcome.get_result()
+    if report.when == "call":
+        item.called = report
     lab = getattr(item, "funcargs", {}).get("lab")
     if lab and report.when == "call" and report.failed:
         report.sections.append(("lab", lab.story()))

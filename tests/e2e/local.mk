@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	%D%/lab/disk.py \
 	%D%/lab/events.py \
 	%D%/lab/guest.py \
+	%D%/lab/home.py \
 	%D%/lab/host.py \
 	%D%/lab/leaks.py \
 	%D%/lab/link.py \
@@ -15,12 +16,14 @@ EXTRA_DIST += \
 	%D%/lab/process.py \
 	%D%/lab/qemu.py \
 	%D%/lab/qmp.py \
+	%D%/lab/relay.py \
 	%D%/lab/testbed.py \
 	%D%/lab/wait.py \
 	%D%/pytest.ini \
 	%D%/test_abuse.py \
 	%D%/test_api.py \
 	%D%/test_bench.py \
+	%D%/test_fails.py \
 	%D%/test_lab_direct.py \
 	%D%/test_lab_link.py \
 	%D%/test_migrate.py \

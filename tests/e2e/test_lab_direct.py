@@ -35,6 +35,7 @@ def wait_completed(source, destination):
     wait_for("run state of the destination", destination.qmp.running, 10)
 
 
+@pytest.mark.versions("7.2", long=["10.0"])
 @pytest.mark.parametrize("work", [
     {"order": "random"},
     {"order": "sequential", "rate": 0, "write": 0},
@@ -79,6 +80,7 @@ def test_postcopy(lab, preempt):
     lab.finish(destination)
 
 
+@pytest.mark.versions("7.2")
 def test_blackout_is_seen_by_the_host(lab):
     """The guest's clock stands still while it is paused; beats tell."""
     source = lab.qemu("a")
@@ -108,6 +110,7 @@ def body_word(index, i):
     return x ^ x >> 32
 
 
+@pytest.mark.versions("7.2")
 def test_damage_is_found(lab):
     """One bit of a page turned behind the guest's back: the check can fail."""
     ram = lab.directory / "ram"
@@ -131,6 +134,7 @@ def test_damage_is_found(lab):
         lab.guest.assert_sound()
 
 
+@pytest.mark.versions("7.2")
 def test_two_places_are_found(lab):
     """A source that runs on after the move is found, beat by beat."""
     source, destination = lab.pair(disk=None)
@@ -145,6 +149,7 @@ def test_two_places_are_found(lab):
         lab.guest.assert_sound()
 
 
+@pytest.mark.versions("7.2")
 def test_late_write_is_found(lab):
     """A block written by someone who should have been dead is found."""
     source = lab.qemu("a", work={"disk": 5})

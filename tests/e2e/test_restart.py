@@ -81,6 +81,7 @@ def test_daemon_killed_in_precopy(lab, who):
 
 @pytest.mark.parametrize("who", ["source", "destination", "both"])
 @pytest.mark.parametrize("delay_ms", [0, 8, 30])
+@pytest.mark.versions("7.2", long=["10.0"])
 def test_daemon_killed_around_commit(lab, who, delay_ms):
     """Whatever the moment: when all is started again the guest runs in exactly
     one place, or a person is asked and it runs nowhere."""

@@ -8,6 +8,7 @@ from .events import Events
 from .guest import Guest, Report
 from .host import (VERSIONS, accelerator, build_dir, guest_files, qemu_program,
                    qemu_unwanted, source_dir)
+from .home import Home
 from .leaks import Footprint, children_of
 from .link import Link
 from .migproxy import CliResult, Daemon, free_port, make_pki
@@ -19,7 +20,7 @@ from .testbed import Lab
 from .wait import Timeout, stretch, wait_for
 
 __all__ = [
-    "CliResult", "Daemon", "Disk", "Events", "Footprint", "Guest", "Lab", "Link",
+    "CliResult", "Daemon", "Disk", "Events", "Footprint", "Guest", "Home", "Lab", "Link",
     "Move", "Process", "Qemu", "Qmp", "QmpError", "Report", "Timeout",
     "VERSIONS", "accelerator", "build_dir", "children_of", "free_port",
     "guest_files", "make_pki", "qemu_program", "qemu_unwanted", "source_dir",
