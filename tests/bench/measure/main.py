@@ -102,9 +102,9 @@ def parser():
         "(default 768: postcopy lasts over 3 s at 1 Gbit/s)")
     add("--postcopy-after", type=number(0, 3600, float), metavar="S",
         help="seconds of precopy (default 1 at up to 1 Gbit/s, else 0)")
-    add("--pin", choices=("hosts", "none"), default="hosts",
+    add("--pin", choices=("hosts", "none"), default="none",
         help="hosts: each host's programs on their own half of the CPUs; "
-        "needs 2 CPUs (default hosts)")
+        "needs 2 CPUs (default none)")
     add("--json", metavar="FILE", help="append one object for each run, one "
         "a line")
     add("--note", metavar="TEXT", help="a sentence to stand under the tables")
@@ -142,7 +142,7 @@ def check_host(options):
         refuse(f"migproxy is not built in {build_dir()}: build it, or say "
                "where it is with MIGPROXY_BUILD=DIR")
     if options.pin == "hosts" and len(os.sched_getaffinity(0)) < 2:
-        refuse("--pin hosts needs 2 CPUs: use --pin none")
+        refuse("--pin hosts needs 2 CPUs: leave it out")
     known = pathlib.Path("/proc/sys/net/ipv4/"
                          "tcp_available_congestion_control").read_text()
     if options.congestion not in known.split():
