@@ -4,6 +4,8 @@ instant, orders at the wrong time."""
 import json
 import os
 
+import pytest
+
 from lab import Move, Qmp, wait_for
 
 SLOW = 20 << 20
@@ -17,6 +19,7 @@ def edit_record(daemon, role, move, **members):
     path.write_text(json.dumps({**record, **members}))
 
 
+@pytest.mark.versions("7.2", long=["10.0"])
 def test_another_qemu_at_the_source_path(lab):
     """The source and its daemon are gone; whoever has the path now was never
     part of the migration."""
@@ -38,6 +41,7 @@ def test_another_qemu_at_the_source_path(lab):
     move.wait_end(daemon=b)
 
 
+@pytest.mark.versions("7.2", long=["10.0"])
 def test_another_qemu_at_the_destination_path(lab):
     """STARTED is on disk, its QEMU is gone: another one is not told to run."""
     a, b = lab.daemons_pair()
@@ -60,6 +64,7 @@ def test_another_qemu_at_the_destination_path(lab):
         assert stranger.qmp.status() == "prelaunch"
 
 
+@pytest.mark.versions("7.2", long=["10.0"])
 def test_killed_between_started_and_cont_of_postcopy(lab):
     """Not all memory is there: both ends end, with advice, and agree."""
     a, b = lab.daemons_pair()
@@ -77,6 +82,7 @@ def test_killed_between_started_and_cont_of_postcopy(lab):
     assert not source.qmp.running()
 
 
+@pytest.mark.versions("7.2", long=["10.0"])
 def test_cancel_leaves_a_stopped_guest_stopped(lab):
     """Cancelled before the daemon knew that the guest was not running."""
     a, _ = lab.daemons_pair()

@@ -102,6 +102,7 @@ def test_paused_guest_arrives_paused(lab, mode):
     lab.finish(destination)
 
 
+@pytest.mark.versions("7.2", long=["10.0"])
 def test_stopped_on_the_way_arrives_stopped(lab):
     """The run state is the one at switchover, not the one at the start."""
     a, _ = lab.daemons_pair()
@@ -144,6 +145,7 @@ def test_there_and_back(lab):
     lab.finish(third)
 
 
+@pytest.mark.versions("7.2")
 def test_same_id_again_is_the_same_migration(lab):
     a, _ = lab.daemons_pair()
     source, destination = lab.pair()
@@ -164,6 +166,7 @@ def test_same_id_again_is_the_same_migration(lab):
     lab.finish(destination)
 
 
+@pytest.mark.versions("7.2")
 @pytest.mark.smoke
 def test_cli(lab):
     a, b = lab.daemons_pair()

@@ -10,7 +10,7 @@ SLOW = 20 << 20
 
 def test_cancel_comes_too_late(lab):
     a, _ = lab.daemons_pair()
-    source, destination = lab.pair()
+    source, destination = lab.pair(memory_mib=128, work={"mib": 16})
     move = Move(a, source, destination, "B", mode="postcopy",
                 postcopy_after_seconds=0.0, bandwidth_bytes_per_second=SLOW)
     shown = move.wait_state("postcopy")
