@@ -5,5 +5,8 @@ libmpstream_la_SOURCES = \
 	%D%/bytes.h \
 	%D%/head-config.c %D%/head-parser.h \
 	%D%/head.c %D%/head.h \
+	%D%/pages.c %D%/pages.h \
+	%D%/pool.c %D%/pool.h \
+	%D%/records.c %D%/records.h \
 	%D%/return-path.c %D%/return-path.h \
 	$(NULL)

@@ -3,6 +3,7 @@ EXTRA_DIST += \
 	tests/data/record-stream \
 	tests/data/stream \
 	tests/fuzz/corpus/stream-head \
+	tests/fuzz/corpus/stream-pages \
 	tests/fuzz/corpus/stream-return-path \
 	$(NULL)
 
@@ -10,6 +11,7 @@ EXTRA_DIST += \
 # for more: clang -fsanitize=fuzzer,address -I. tests/fuzz/fuzz-X.c stream/*.c
 stream_replays = \
 	tests/fuzz/fuzz-stream-head.t \
+	tests/fuzz/fuzz-stream-pages.t \
 	tests/fuzz/fuzz-stream-return-path.t \
 	$(NULL)
 check_PROGRAMS += $(stream_replays)
@@ -21,6 +23,12 @@ tests_fuzz_fuzz_stream_head_t_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DREPLAY_DIRECTORIES='"tests/data/stream","tests/fuzz/corpus/stream-head"'
 tests_fuzz_fuzz_stream_head_t_LDADD = libmpstream.la
 
+tests_fuzz_fuzz_stream_pages_t_SOURCES = tests/fuzz/fuzz-stream-pages.c \
+	tests/fuzz/replay.c
+tests_fuzz_fuzz_stream_pages_t_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DREPLAY_DIRECTORIES='"tests/fuzz/corpus/stream-pages"'
+tests_fuzz_fuzz_stream_pages_t_LDADD = libmpstream.la libmputil.la
+
 tests_fuzz_fuzz_stream_return_path_t_SOURCES = tests/fuzz/fuzz-stream-return-path.c \
 	tests/fuzz/replay.c
 tests_fuzz_fuzz_stream_return_path_t_CPPFLAGS = $(AM_CPPFLAGS) \
@@ -29,6 +37,9 @@ tests_fuzz_fuzz_stream_return_path_t_LDADD = libmpstream.la
 
 if HAVE_CMOCKA
 stream_tests = \
+	tests/unit/test-pages.t \
+	tests/unit/test-pages-random.t \
+	tests/unit/test-pool.t \
 	tests/unit/test-stream-head.t \
 	tests/unit/test-stream-head-parts.t \
 	tests/unit/test-stream-return-path.t \
@@ -36,6 +47,20 @@ stream_tests = \
 check_PROGRAMS += $(stream_tests)
 TESTS += $(stream_tests)
 stream_ldadd = libmpstream.la $(CMOCKA_LIBS)
+
+ram_stream = tests/lib/ram-stream.c tests/lib/ram-stream.h
+tests_unit_test_pages_t_SOURCES = tests/unit/test-pages.c $(ram_stream)
+tests_unit_test_pages_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_pages_t_LDADD = $(stream_ldadd) libmputil.la
+
+tests_unit_test_pages_random_t_SOURCES = tests/unit/test-pages-random.c \
+	$(ram_stream)
+tests_unit_test_pages_random_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_pages_random_t_LDADD = $(stream_ldadd) libmputil.la
+
+tests_unit_test_pool_t_SOURCES = tests/unit/test-pool.c
+tests_unit_test_pool_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_pool_t_LDADD = $(stream_ldadd)
 
 tests_unit_test_stream_head_t_SOURCES = tests/unit/test-stream-head.c \
 	tests/unit/test-stream-input.h
