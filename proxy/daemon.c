@@ -187,7 +187,7 @@ static int start(struct daemon *daemon, struct error *err)
     }
     daemon->store = store_open(conf->state_dir, err);
     daemon->control = daemon->store ? loop_new("control", err) : NULL;
-    daemon->data = daemon->control ? loop_new("data", err) : NULL;
+    daemon->data = daemon->control ? loop_new_busy("data", err) : NULL;
     if (!daemon->data || add_signals(daemon, err)) {
         return -1;
     }

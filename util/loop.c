@@ -110,7 +110,7 @@ static void set_up_libevent(void)
     evthread_use_pthreads();
 }
 
-struct loop *loop_new(const char *name, struct error *err)
+static struct loop *make(const char *name, bool is_precise, struct error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, set_up_libevent);
@@ -129,7 +129,9 @@ struct loop *loop_new(const char *name, struct error *err)
 
     struct event_config *config = event_config_new();
     if (config) {
-        event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+        if (is_precise) {
+            event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+        }
         loop->base = event_base_new_with_config(config);
         event_config_free(config);
     }
@@ -148,6 +150,16 @@ struct loop *loop_new(const char *name, struct error *err)
     event_priority_set(loop->defer, LOOP_URGENT);
     event_add(loop->wake, NULL);
     return loop;
+}
+
+struct loop *loop_new(const char *name, struct error *err)
+{
+    return make(name, true, err);
+}
+
+struct loop *loop_new_busy(const char *name, struct error *err)
+{
+    return make(name, false, err);
 }
 
 void loop_free(struct loop *loop)

@@ -25,6 +25,10 @@ enum { LOOP_URGENT, LOOP_NORMAL, LOOP_IDLE, LOOP_PRIORITIES };
  * NULL and *err on failure. Free with loop_free(). */
 struct loop *loop_new(const char *name, struct error *err);
 
+/* The same for a loop that wakes very often: its timers are right within some
+ * 5 ms only, which saves a system call at each wake. */
+struct loop *loop_new_busy(const char *name, struct error *err);
+
 /* Frees the loop after it has ended. Calls posted but not yet made are made
  * now (they may own memory). NULL is fine. */
 void loop_free(struct loop *loop);
