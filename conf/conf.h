@@ -74,6 +74,7 @@ struct conf {
 
     /* [limits] */
     uint64_t bandwidth_bytes_per_second; /* or PARSE_UNLIMITED */
+    uint64_t pool_bytes;                 /* 0: pages are not reordered */
     unsigned sessions;
     unsigned peer_connections;
     unsigned records;

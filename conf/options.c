@@ -60,6 +60,12 @@ const struct option_row options_table[] = {
      "It binds bulk data; pages that a guest is waiting for are never held "
      "back "
      "by it."},
+    {"limits", "pool", OPTION_SIZE, "1GiB", NULL, 0, 1024 * GIB, true,
+     OF(pool_bytes),
+     "Memory for pages of guests in postcopy that wait to be sent, so that one "
+     "that a guest asks for can be sent first; all migrations of this host "
+     "together, and never more than a quarter of the memory that is free. What "
+     "is not needed is not used. 0: pages are sent in QEMU's order."},
     {"limits", "sessions", OPTION_UINT, "16", NULL, 1, 256, true, OF(sessions),
      "Migrations at a time, both directions together. Another one is refused "
      "with the class \"limit\"."},

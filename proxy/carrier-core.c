@@ -17,10 +17,21 @@ static void free_memory(struct carrier_core *core)
     mux_free(core->mux);
     chunk_pool_free(core->pool);
     stream_head_free(core->head);
+    carrier_pages_free(core->pages);
     stream_return_path_free(core->return_path);
     free(core->context);
     free(core);
 }
+
+static void on_request(void *arg, const char *block, uint64_t start_bytes,
+                       uint32_t length_bytes)
+{
+    carrier_pages_asked(arg, block, start_bytes, length_bytes);
+}
+
+static const struct stream_return_path_ops return_path_ops = {
+    .on_request = on_request,
+};
 
 struct carrier_core *carrier_core_new(const struct carrier_params *params,
                                       struct carrier *owner, struct error *err)
@@ -48,12 +59,13 @@ struct carrier_core *carrier_core_new(const struct carrier_params *params,
     core->mux = mux_new(&config);
     core->pool = chunk_pool_new(ENDPOINT_CHUNK_BYTES, POOL_KEEP_FREE);
     core->context = strdup(params->context ? params->context : "");
-    core->return_path = stream_return_path_new(NULL, NULL);
+    core->return_path = stream_return_path_new(&return_path_ops, core);
     if (params->source) {
         core->head = stream_head_new((uint32_t)sysconf(_SC_PAGESIZE));
+        core->pages = carrier_pages_new(params->pool_bytes);
     }
     if (core->mux && core->pool && core->context && core->return_path &&
-        (core->head || !params->source)) {
+        ((core->head && core->pages) || !params->source)) {
         return core;
     }
     free_memory(core);
@@ -241,6 +253,10 @@ void carrier_core_use_channel(struct carrier_core *core, uint16_t channel,
     *ch = (struct carrier_channel){.used = true};
     endpoint_init(&ch->ep, core->loop, core->mux, core->pool, channel, class,
                   core->source, &carrier_endpoint_ops, core);
+    if (core->source &&
+        (class == WIRE_CLASS_MAIN || class == WIRE_CLASS_PREEMPT)) {
+        endpoint_set_intake(&ch->ep, &carrier_pages_intake);
+    }
 }
 
 void carrier_core_add_socket(struct carrier_core *core, uint16_t channel,
@@ -391,6 +407,7 @@ void carrier_core_turn(struct carrier_core *core)
     }
     deliver_all(core);
     mux_turn_end(core->mux, loop_now(core->loop));
+    carrier_pages_acked(core);
     carrier_core_take_events(core);
     carrier_lanes_pump(core, true);
     carrier_core_take_events(core); /* what has left made room */

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "proxy/carrier.h"
+#include "proxy/carrier-pages.h"
 #include "proxy/carrier-rate.h"
 #include "proxy/endpoint.h"
 #include "stream/return-path.h"
@@ -153,6 +154,7 @@ struct carrier_core {
 
     struct stream_head_parser *head; /* source */
     bool head_ended;
+    struct carrier_pages *pages; /* source; NULL at the destination */
     struct stream_return_path_parser *return_path;
     bool shut_seen; /* source: written to QEMU; destination: read */
 
@@ -201,6 +203,8 @@ void carrier_core_again(struct carrier_core *core);
 
 /* carrier-ends.c: what the end of a socket means ------------------------- */
 extern const struct endpoint_ops carrier_endpoint_ops;
+/* The head of main has ended, understood or not. */
+void carrier_ends_head(struct carrier_core *core);
 /* The migration's end has passed: what is dead by now is all right. */
 void carrier_ends_over(struct carrier_core *core);
 /* The peer's direction of a channel has ended. */

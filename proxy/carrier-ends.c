@@ -41,19 +41,9 @@ void carrier_ends_over(struct carrier_core *core)
 
 /* Looking at what passes. ------------------------------------------------ */
 
-static void watch_head(struct carrier_core *core, const uint8_t *data,
-                       size_t len_bytes)
+void carrier_ends_head(struct carrier_core *core)
 {
-    if (core->head_ended) {
-        return;
-    }
-    stream_head_feed(core->head, data, len_bytes);
-    enum stream_head_state state = stream_head_state(core->head);
-    if (state == STREAM_HEAD_NEED_MORE) {
-        return;
-    }
-    core->head_ended = true;
-    if (state == STREAM_HEAD_OPAQUE) {
+    if (stream_head_state(core->head) == STREAM_HEAD_OPAQUE) {
         carrier_log(core, LOG_LEVEL_INFO, "main is carried unread: %s",
                     stream_head_get(core->head)->reason);
     }
@@ -82,12 +72,7 @@ static void on_input(void *arg, struct endpoint *ep, const uint8_t *data,
                      size_t len_bytes)
 {
     struct carrier_core *core = arg;
-    if (ep->class != WIRE_CLASS_MAIN) {
-        return;
-    }
-    if (core->source) {
-        watch_head(core, data, len_bytes);
-    } else {
+    if (!core->source && ep->class == WIRE_CLASS_MAIN) {
         watch_return_path(core, data, len_bytes);
     }
 }
@@ -104,6 +89,9 @@ static void on_output(void *arg, struct endpoint *ep, const uint8_t *data,
 static void on_progress(void *arg, struct endpoint *ep, bool more)
 {
     struct carrier_core *core = arg;
+    if (carrier_pages_has_begun(core)) {
+        carrier_core_set_phase(core, MUX_PHASE_POSTCOPY);
+    }
     if (more && !core->in_turn) {
         carrier_lanes_pump(core, false);
         return;

@@ -248,6 +248,7 @@ void carrier_lanes_pump(struct carrier_core *core, bool flush_bulk)
 {
     size_t sent_bytes = 0;
 
+    carrier_pages_fill(core);
     pump_express(core);
     while (has_bulk(core) && is_within_cap(core)) {
         if (sent_bytes >= PUMP_BUDGET_BYTES) {
@@ -259,6 +260,7 @@ void carrier_lanes_pump(struct carrier_core *core, bool flush_bulk)
             break;
         }
         sent_bytes += len_bytes;
+        carrier_pages_fill(core);
         pump_express(core);
     }
     if (flush_bulk) {

@@ -43,7 +43,8 @@ static void add_stream(const struct carrier_core *core,
         snprintf(stats->stream_state, sizeof(stats->stream_state), "head");
         return;
     case STREAM_HEAD_DONE:
-        snprintf(stats->stream_state, sizeof(stats->stream_state), "ram");
+        carrier_pages_format_state(core, stats->stream_state,
+                                   sizeof(stats->stream_state));
         return;
     case STREAM_HEAD_OPAQUE:
         snprintf(stats->stream_state, sizeof(stats->stream_state),
@@ -80,6 +81,7 @@ void carrier_stats_refresh(struct carrier_core *core)
     mux_get_window(core->mux, &stats.window_bytes,
                    &stats.path_rate_bytes_per_second, &min_rtt);
     add_stream(core, &stats);
+    carrier_pages_get_stats(core, &stats.pages);
     for (unsigned i = 0; i < core->order_count; i++) {
         add_channel(core, core->order[i], &stats);
     }

@@ -29,6 +29,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proxy/carrier-pages-stats.h"
 #include "stream/head.h"
 #include "transport/lane.h"
 #include "transport/mux.h"
@@ -62,6 +63,8 @@ struct carrier_params {
     bool preempt;     /* postcopy-preempt is on */
     unsigned multifd; /* channels, 0: off */
     uint64_t switchover_buffer_bytes;
+    /* source: of pages in postcopy, at most; 0: they are not reordered */
+    uint64_t pool_bytes;
     mp_time ping_interval;               /* both lanes, all the time */
     uint64_t bandwidth_bytes_per_second; /* cap on bulk outside the
                                           * switchover, PARSE_UNLIMITED */
@@ -131,7 +134,10 @@ struct carrier_stats {
     bool shut_seen;         /* SHUT passed on the return path */
     uint32_t shut_status;
     uint64_t stale_frames;
-    char stream_state[96]; /* "head", "ram", "opaque (reason)" */
+    /* of main: "head", "ram", "pages" (postcopy, reordered), "devices" (the end
+     * of a precopy), "end", "opaque (reason)" */
+    char stream_state[96];
+    struct carrier_pages_stats pages;
     unsigned channel_count;
     struct carrier_channel_stats channel[WIRE_CHANNELS];
 };

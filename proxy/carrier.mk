@@ -5,8 +5,11 @@ libmpproxy_la_SOURCES += \
 	proxy/carrier-dest.c \
 	proxy/carrier-ends.c \
 	proxy/carrier-lanes.c \
+	proxy/carrier-pages.c proxy/carrier-pages.h \
+	proxy/carrier-pages-stats.h \
 	proxy/carrier-rate.c proxy/carrier-rate.h \
 	proxy/carrier-source.c \
 	proxy/carrier-stats.c \
 	proxy/endpoint.c proxy/endpoint.h \
+	proxy/latency.c proxy/latency.h \
 	$(NULL)

@@ -136,6 +136,22 @@ static size_t get_space(struct endpoint *ep, size_t want)
     return ep->chunk ? min_size(ep->chunk->size_bytes, want) : 0;
 }
 
+static int give_input(struct endpoint *ep, const uint8_t *data,
+                      size_t len_bytes, struct error *err)
+{
+    if (ep->intake) {
+        return ep->intake->take(ep->arg, ep, ep->chunk, data, len_bytes, err);
+    }
+    return mux_send(ep->mux, ep->channel, ep->chunk, data, len_bytes, 0, 0,
+                    err);
+}
+
+static size_t input_room(struct endpoint *ep)
+{
+    return ep->intake ? ep->intake->room(ep->arg, ep)
+                      : mux_send_room(ep->mux, ep->channel);
+}
+
 /* One recv() of up to *want bytes (lowered to what was asked of the kernel),
  * queued. Returns what recv() does; failures of ours close the endpoint and
  * give -1 with errno EBADF. */
@@ -159,7 +175,7 @@ static ssize_t take_input(struct endpoint *ep, size_t *want)
     if (n <= 0) {
         return n;
     }
-    if (mux_send(ep->mux, ep->channel, ep->chunk, data, n, 0, 0, &err) < 0) {
+    if (give_input(ep, data, n, &err) < 0) {
         error_wrap(&err, "%s from %s", ep->name, ep->who);
         ep->ops->on_failed(ep->arg, ep, &err);
         errno = EBADF;
@@ -222,9 +238,10 @@ static void read_cb(evutil_socket_t fd, short what, void *arg)
     size_t budget = ep->limits.budget_bytes;
 
     while (budget > 0) {
-        size_t want = min_size(mux_send_room(ep->mux, ep->channel),
-                               min_size(ep->limits.read_bytes, budget));
+        size_t want =
+            min_size(input_room(ep), min_size(ep->limits.read_bytes, budget));
         if (want == 0) {
+            ep->read_paused = true;
             event_del(ep->read_event); /* until endpoint_room() */
             break;
         }
@@ -404,8 +421,15 @@ void endpoint_set_send_buffer(struct endpoint *ep, int size_bytes)
     }
 }
 
+void endpoint_set_intake(struct endpoint *ep,
+                         const struct endpoint_intake *intake)
+{
+    ep->intake = intake;
+}
+
 void endpoint_room(struct endpoint *ep)
 {
+    ep->read_paused = false;
     if (endpoint_is_open(ep) && !ep->input_ended) {
         event_add(ep->read_event, NULL);
     }

@@ -55,6 +55,16 @@ struct endpoint_ops { /* all may call endpoint_close() */
     void (*on_failed)(void *arg, struct endpoint *ep, const struct error *err);
 };
 
+/* Where input goes, if not straight into the mux. */
+struct endpoint_intake {
+    /* How many bytes may be read now; 0: none, until endpoint_room(). */
+    size_t (*room)(void *arg, struct endpoint *ep);
+    /* len_bytes at data, inside chunk (a reference of its own may be taken).
+     * -1 with *err: on_failed follows. Must not close the endpoint. */
+    int (*take)(void *arg, struct endpoint *ep, struct chunk *chunk,
+                const uint8_t *data, size_t len_bytes, struct error *err);
+};
+
 struct endpoint_limits {
     size_t read_bytes;   /* one recv() */
     size_t write_bytes;  /* one sendmsg() */
@@ -66,6 +76,7 @@ struct endpoint { /* to be embedded; only endpoint.c writes it */
     struct mux *mux;
     struct chunk_pool *pool;
     const struct endpoint_ops *ops;
+    const struct endpoint_intake *intake; /* NULL: the mux; the same arg */
     void *arg;
     uint16_t channel;
     enum wire_class class;
@@ -83,6 +94,7 @@ struct endpoint { /* to be embedded; only endpoint.c writes it */
     bool output_dead;  /* QEMU takes nothing any more */
     bool discarding;   /* ... and that is all right: output is dropped */
     bool write_wanted; /* the write event is armed */
+    bool read_paused;  /* no room: endpoint_room() is awaited */
     struct chunk *chunk;
     size_t chunk_used_bytes;
     uint64_t input_bytes;  /* read from QEMU */
@@ -115,7 +127,11 @@ void endpoint_set_send_buffer(struct endpoint *ep, int size_bytes);
 /* Writes what the mux offers, up to the budget. */
 void endpoint_deliver(struct endpoint *ep);
 
-/* MUX_EVENT_ROOM: reading goes on. */
+/* From now on input goes there. */
+void endpoint_set_intake(struct endpoint *ep,
+                         const struct endpoint_intake *intake);
+
+/* There is room (MUX_EVENT_ROOM, or the intake's): reading goes on. */
 void endpoint_room(struct endpoint *ep);
 
 /* MUX_EVENT_ENDED: passes the end on as SHUT_WR. */

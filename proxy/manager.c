@@ -10,6 +10,9 @@
 #include "proxy/manager-private.h"
 #include "qmp/json-value.h"
 
+#define POOL_PART_OF_FREE 4 /* of the memory that is free: a quarter */
+#define POOL_SHARE_MIN_BYTES (1u << 20)
+
 struct source *manager_source(struct migration *m)
 {
     /* a migration is the first member of what it is embedded in */
@@ -195,14 +198,6 @@ static const char *arrived_stopped(void *arg, const struct migration *m)
     return NULL;
 }
 
-void manager_add(struct manager *manager, struct migration *m)
-{
-    list_append(&manager->active, &m->node);
-    manager->active_count++;
-    manager_on_change(manager, m);
-    manager_progress_cb(manager);
-}
-
 /* Memory the kernel could give now, or 0 if it does not say. */
 static uint64_t available_bytes(void)
 {
@@ -219,6 +214,33 @@ static uint64_t available_bytes(void)
         fclose(file);
     }
     return kib * 1024;
+}
+
+/* Half of what is left: another migration may begin. All shares together never
+ * are more than the limit, nor is one so small that it is of no use. */
+static uint64_t pool_share(void *arg)
+{
+    struct manager *manager = arg;
+    uint64_t limit = manager->env.conf->pool_bytes;
+    uint64_t available = available_bytes() / POOL_PART_OF_FREE;
+    uint64_t taken = 0;
+
+    if (available && available < limit) {
+        limit = available;
+    }
+    LIST_EACH (node, &manager->active) {
+        taken += container_of(node, struct migration, node)->pool_bytes;
+    }
+    uint64_t share = taken < limit ? (limit - taken) / 2 : 0;
+    return share >= POOL_SHARE_MIN_BYTES ? share : 0;
+}
+
+void manager_add(struct manager *manager, struct migration *m)
+{
+    list_append(&manager->active, &m->node);
+    manager->active_count++;
+    manager_on_change(manager, m);
+    manager_progress_cb(manager);
 }
 
 int manager_admit(struct manager *manager, const char *vm, struct error *err)
@@ -312,6 +334,7 @@ struct manager *manager_new(struct loop *control, struct loop *data,
                                           .data = data,
                                           .conf = conf,
                                           .store = store,
+                                          .pool_share = pool_share,
                                           .on_change = manager_on_change,
                                           .on_end = on_end,
                                           .arrived_stopped = arrived_stopped,

@@ -159,6 +159,49 @@ static json_object *downtime_to_json(const struct migration *m)
     return object;
 }
 
+static json_object *latency_to_json(const struct latency *latency)
+{
+    json_object *object = json_object_new_object();
+
+    add_uint(object, "count", latency->count);
+    add_uint(object, "mean_us", (uint64_t)latency_mean(latency) / MP_US);
+    add_uint(object, "p50_us",
+             (uint64_t)latency_percentile(latency, 50) / MP_US);
+    add_uint(object, "p99_us",
+             (uint64_t)latency_percentile(latency, 99) / MP_US);
+    add_uint(object, "max_us", (uint64_t)latency->max / MP_US);
+    return object;
+}
+
+/* The pages of a postcopy; null where they are not seen one by one. */
+static json_object *pages_to_json(const struct migration *m,
+                                  const struct carrier_pages_stats *stats)
+{
+    struct latency all = stats->found;
+    json_object *object;
+
+    if (!stats->is_there || !m->postcopy) {
+        return NULL;
+    }
+    object = json_object_new_object();
+    latency_merge(&all, &stats->in_flight);
+    latency_merge(&all, &stats->fetched);
+    add_uint(object, "pool_limit_bytes", m->pool_bytes);
+    add_uint(object, "pool_bytes", stats->pages.pool_bytes);
+    add_uint(object, "pool_peak_bytes", stats->pages.pool_peak_bytes);
+    add_uint(object, "taken", stats->pages.pages);
+    add_uint(object, "sent_first", stats->pages.urgent_pages);
+    add_uint(object, "awaited", stats->pages.waiting);
+    json_object_object_add(object, "delivery", latency_to_json(&all));
+    json_object_object_add(object, "delivery_found",
+                           latency_to_json(&stats->found));
+    json_object_object_add(object, "delivery_in_flight",
+                           latency_to_json(&stats->in_flight));
+    json_object_object_add(object, "delivery_fetched",
+                           latency_to_json(&stats->fetched));
+    return object;
+}
+
 static json_object *limits_to_json(const struct migration *m)
 {
     json_object *limits = json_object_new_object();
@@ -209,6 +252,10 @@ json_object *migration_to_json(struct migration *m)
     json_object_object_add(object, "path", path_to_json(stats));
     json_object_object_add(object, "channels", channels_to_json(stats));
     add_text(object, "stream", stats->stream_state);
+    if (m->is_source) {
+        json_object_object_add(object, "pages",
+                               pages_to_json(m, &stats->pages));
+    }
     add_text(object, "run_state_at_switchover", m->run_state);
     return object;
 }

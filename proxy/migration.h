@@ -37,6 +37,8 @@ struct migration_env {
     const struct conf *conf;
     struct store *store;
     struct peers *peers;
+    /* Bytes that the page pool of one more migration may have. */
+    uint64_t (*pool_share)(void *arg);
     /* Something that the API shows and that people wait for has changed: its
      * state, its limits. */
     void (*on_change)(void *arg, struct migration *migration);
@@ -104,6 +106,7 @@ struct migration {
     int64_t vcpu_blocktime_ms;    /* the destination's, -1: not known */
     struct policy_input policy;
 
+    uint64_t pool_bytes;              /* share of [limits] pool */
     struct carrier *carrier;          /* NULL: none (yet, or any more) */
     struct carrier_stats final_stats; /* from when there was one */
     uint64_t moved_bytes;             /* see migration_has_moved() */

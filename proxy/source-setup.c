@@ -311,6 +311,7 @@ static int dial_lanes(struct source *s, struct error *err)
         .preempt = m->preempt,
         .multifd = m->request.multifd,
         .switchover_buffer_bytes = conf->switchover_buffer_bytes,
+        .pool_bytes = m->may_postcopy ? m->env->pool_share(m->env->arg) : 0,
         .ping_interval = PING_INTERVAL,
         .bandwidth_bytes_per_second = cap,
     };
@@ -318,6 +319,7 @@ static int dial_lanes(struct source *s, struct error *err)
     if (m->bandwidth_bytes_per_second < cap) {
         params.bandwidth_bytes_per_second = m->bandwidth_bytes_per_second;
     }
+    m->pool_bytes = params.pool_bytes;
     m->carrier = carrier_new(&params, &carrier_ops, s, err);
     if (!m->carrier) {
         return -1;

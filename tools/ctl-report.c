@@ -324,6 +324,28 @@ static void print_head(struct json_object *migration)
         result && !strcmp(result, "attention") ? "needs attention" : how);
 }
 
+/* How long a guest waited for its pages. */
+static void print_pages(struct json_object *migration)
+{
+    struct json_object *pages = NULL, *times = NULL;
+    uint64_t count = 0, mean = 0, p99 = 0, peak = 0;
+    char a[32], b[32], c[32];
+
+    if (!json_value_object(migration, "pages", &pages) ||
+        !json_value_object(pages, "delivery", &times) ||
+        !json_value_uint(times, "count", &count) || count == 0) {
+        return;
+    }
+    json_value_uint(times, "mean_us", &mean);
+    json_value_uint(times, "p99_us", &p99);
+    json_value_uint(pages, "pool_peak_bytes", &peak);
+    print_line("faults", "%llu, mean %s, 99 %% within %s; pool up to %s",
+               (unsigned long long)count,
+               parse_format_duration((mp_time)mean * MP_US, a, sizeof(a)),
+               parse_format_duration((mp_time)p99 * MP_US, b, sizeof(b)),
+               parse_format_size(peak, c, sizeof(c)));
+}
+
 void ctl_report_print(struct json_object *migration)
 {
     const char *text;
@@ -340,6 +362,7 @@ void ctl_report_print(struct json_object *migration)
     print_times(migration);
     print_totals(migration);
     print_path(migration);
+    print_pages(migration);
     if (json_value_text(migration, "stream", &text)) {
         print_line("stream", "%s", text);
     }

@@ -201,6 +201,16 @@ static bool may_leave(const struct mux *mux, int flow)
            window_allows(mux, ch, len);
 }
 
+bool mux_could_leave(const struct mux *mux, uint16_t channel, size_t len_bytes)
+{
+    const struct mux_channel *ch =
+        channel < WIRE_CHANNELS ? mux->channels[channel] : NULL;
+    return channel_is_open(ch) && !ch->end_queued &&
+           list_is_empty(&ch->out[WIRE_SUB_BULK].queue) &&
+           flow_tx_room(&ch->out[WIRE_SUB_BULK].tx) >= len_bytes &&
+           window_allows(mux, ch, len_bytes);
+}
+
 /* Whether a flow may leave although another one's turn came first and that one
  * waits for room in the window. */
 static bool may_pass(const struct mux *mux, unsigned flow)
@@ -262,6 +272,11 @@ static uint8_t data_flags(const struct mux *mux, const struct mux_channel *ch,
     }
     if (lane == WIRE_LANE_BULK &&
         (last || window_wants_ack(&mux->window, ch->number, len))) {
+        flags |= WIRE_FLAG_ACK;
+    }
+    if (lane == WIRE_LANE_EXPRESS && last && mux->config.opener &&
+        mux->phase == MUX_PHASE_POSTCOPY) {
+        /* the user wants to know when a page is there */
         flags |= WIRE_FLAG_ACK;
     }
     if (low &&

@@ -59,6 +59,7 @@ struct mux *mux_new(const struct mux_config *config)
     lane_init(&mux->lanes[1], WIRE_LANE_BULK);
     piece_pool_init(&mux->pieces);
     window_init(&mux->window);
+    mux->postcopy_floor_bytes = WINDOW_POSTCOPY_FLOOR_BYTES;
     return mux;
 }
 
@@ -349,6 +350,11 @@ void mux_reset(struct mux *mux, uint16_t channel, enum error_code code,
     mux_queue_control(mux, lane, &frame, text);
 }
 
+void mux_set_postcopy_floor(struct mux *mux, uint64_t floor_bytes)
+{
+    mux->postcopy_floor_bytes = floor_bytes;
+}
+
 void mux_set_phase(struct mux *mux, enum mux_phase phase)
 {
     bool postcopy = phase == MUX_PHASE_POSTCOPY;
@@ -356,7 +362,7 @@ void mux_set_phase(struct mux *mux, enum mux_phase phase)
     window_set_gain(
         &mux->window,
         postcopy ? WINDOW_POSTCOPY_GAIN_PERCENT : WINDOW_PRECOPY_GAIN_PERCENT,
-        postcopy ? WINDOW_POSTCOPY_FLOOR_BYTES : WINDOW_PRECOPY_FLOOR_BYTES);
+        postcopy ? mux->postcopy_floor_bytes : WINDOW_PRECOPY_FLOOR_BYTES);
     sched_set_disk_share(&mux_lane_of(mux, WIRE_LANE_BULK)->sched,
                          postcopy ? MUX_DISK_PARTS_POSTCOPY
                                   : MUX_DISK_PARTS_PRECOPY);
@@ -399,6 +405,7 @@ void mux_get_channel_stats(const struct mux *mux, uint16_t channel,
         .epoch = ch->epoch,
         .sent_bytes = bulk->tx.sent + urgent->tx.sent,
         .acked_bytes = bulk->tx.acked + urgent->tx.acked,
+        .urgent_acked_bytes = urgent->tx.acked,
         .held_bytes = bulk->queued_bytes + urgent->queued_bytes,
         .urgent_sent_frames = ch->urgent_sent,
         .urgent_delivered_frames = ch->urgent_delivered,

@@ -78,6 +78,11 @@ void mux_free(struct mux *mux);
 
 void mux_set_phase(struct mux *mux, enum mux_phase phase);
 
+/* How small the window may become in MUX_PHASE_POSTCOPY, bytes. What is in
+ * flight delays an urgent page where both share the link. From the next
+ * mux_set_phase() on. */
+void mux_set_postcopy_floor(struct mux *mux, uint64_t floor_bytes);
+
 /* Opens (or re-opens with the next epoch) a channel. Opener only.
  * ERR_CONFLICT if it is open (ended both ways but not all acknowledged counts
  * as open; after a reset it is not), ERR_LIMIT if channel >= WIRE_CHANNELS. */
@@ -90,6 +95,11 @@ int mux_open(struct mux *mux, uint16_t channel, enum wire_class class,
  * means: stop reading. When it grows again after having been 0, a
  * MUX_EVENT_ROOM follows. */
 size_t mux_send_room(const struct mux *mux, uint16_t channel);
+
+/* Whether len_bytes of bulk that mux_send() got now would leave at once, as far
+ * as credit and the window go: for a user who decides as late as possible what
+ * comes next. */
+bool mux_could_leave(const struct mux *mux, uint16_t channel, size_t len_bytes);
 
 /* Queues len_bytes at data, inside chunk, for this end's direction of the
  * channel. Takes a reference to chunk of its own. What is queued beyond room
@@ -224,6 +234,7 @@ struct mux_channel_stats {
     enum wire_class class;
     uint16_t epoch;
     uint64_t sent_bytes, acked_bytes, held_bytes; /* this end's direction */
+    uint64_t urgent_acked_bytes;                  /* of them, main's urgent */
     uint64_t received_bytes, delivered_bytes;     /* the peer's direction */
     uint64_t urgent_sent_frames, urgent_delivered_frames;
     uint64_t stale_frames; /* dropped: of an older epoch */

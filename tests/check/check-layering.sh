@@ -27,7 +27,9 @@ declare -A library_of=(
 )
 
 # Pure modules: bytes and times in, bytes and decisions out.
-pure_modules=(transport/{frame,sched,flow,window,merge,mux,hello}.c
+pure_modules=(transport/{frame,sched,flow,window,merge,chunk,piece,marks,hello}.c
+    transport/mux{,-send,-take,-receive,-turn,-event}.c
+    stream/{blocks,head,head-config,pages,pool,records,return-path}.c
     proxy/{migration-state,policy}.c qmp/json-stream.c conf/{ini,options}.c)
 
 # What no pure module may include, itself or through the project's headers.

@@ -5,6 +5,7 @@ proxy_carrier_tests = \
 	tests/unit/test-carrier-ends.t \
 	tests/unit/test-carrier-rate.t \
 	tests/unit/test-endpoint.t \
+	tests/unit/test-latency.t \
 	$(NULL)
 check_PROGRAMS += $(proxy_carrier_tests)
 TESTS += $(proxy_carrier_tests)
@@ -21,6 +22,8 @@ tests_unit_test_carrier_ends_t_SOURCES = tests/unit/test-carrier-ends.c \
 tests_unit_test_carrier_ends_t_LDADD = $(proxy_carrier_ldadd)
 tests_unit_test_carrier_rate_t_SOURCES = tests/unit/test-carrier-rate.c
 tests_unit_test_carrier_rate_t_LDADD = $(proxy_carrier_ldadd)
+tests_unit_test_latency_t_SOURCES = tests/unit/test-latency.c
+tests_unit_test_latency_t_LDADD = $(proxy_carrier_ldadd)
 tests_unit_test_endpoint_t_SOURCES = tests/unit/test-endpoint.c
 tests_unit_test_endpoint_t_LDADD = $(proxy_carrier_ldadd)
 endif

@@ -269,7 +269,7 @@ static const char *next_member(const char *text, char name[64])
             }
             const char *at = text + length;
             at += strspn(at, " \n");
-            if (sscanf(at, "\"%63[a-z_]\"", name) == 1) {
+            if (sscanf(at, "\"%63[a-z0-9_]\"", name) == 1) {
                 return at;
             }
         }
@@ -325,7 +325,7 @@ static void openapi_has_each_member_of_the_answers(void **state)
     /* what is below goes to the records, not to clients */
     assert_in_range(assert_documented(doc, from, "proxy/migration-json.c",
                                       "migration_to_record("),
-                    45, 60);
+                    45, 80);
     assert_in_range(assert_documented(doc, from, "proxy/manager-api.c", NULL),
                     9, 20);
     assert_in_range(assert_documented(doc, from, "proxy/incoming.c", NULL), 5,
@@ -350,7 +350,7 @@ static void the_answers_have_each_member_of_openapi(void **state)
     for (; i < doc->count && indent_of(doc->line[i]) >= 8; i++) {
         char name[64], quoted[70];
         if (indent_of(doc->line[i]) == 8) {
-            assert_int_equal(sscanf(doc->line[i], " %63[a-z_]:", name), 1);
+            assert_int_equal(sscanf(doc->line[i], " %63[a-z0-9_]:", name), 1);
             snprintf(quoted, sizeof(quoted), "\"%s\"", name);
             if (!strstr(text, quoted)) {
                 fail_msg("%s in docs/openapi.yaml is in no answer", name);
