@@ -7,6 +7,7 @@ manual_pages = %D%/migproxyctl.1 %D%/migproxy.conf.5 %D%/migproxy.8
 dist_man_MANS = $(manual_pages)
 EXTRA_DIST += \
 	%D%/internals.md \
+	%D%/metrics.md \
 	%D%/migproxy.8.pod \
 	%D%/migproxy.conf.5.pod \
 	%D%/migproxyctl.1.pod \

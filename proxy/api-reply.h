@@ -15,6 +15,7 @@ struct api_reply {
     const char *allow; /* methods for a 405, static; else NULL */
     char location[96]; /* path of what a 201 made; else "" */
     bool is_stream;    /* body is the begin of a stream of events */
+    const char *type;  /* Content-Type, static; NULL: JSON */
 };
 
 /* Sets status and the object's text as body; the reference stays with the

@@ -24,6 +24,7 @@ const struct api_route api_routes[] = {
     {API_HTTP_GET, "/v1/events", API_ACTION_EVENTS, "local"},
     {API_HTTP_GET, "/v1/peers", API_ACTION_PEERS, "local"},
     {API_HTTP_GET, "/v1/host", API_ACTION_HOST, "local"},
+    {API_HTTP_GET, "/metrics", API_ACTION_METRICS, "local"},
     {.path = NULL},
 };
 

@@ -19,7 +19,8 @@ enum api_action {
     API_ACTION_REMOVE_INCOMING,
     API_ACTION_EVENTS,
     API_ACTION_PEERS,
-    API_ACTION_HOST
+    API_ACTION_HOST,
+    API_ACTION_METRICS
 };
 
 struct api_route {

@@ -120,9 +120,10 @@ static void conn_send(struct conn *conn, const struct api_reply *reply)
     evutil_date_rfc1123(date, sizeof(date), NULL);
     evbuffer_add_printf(out,
                         "HTTP/1.1 %d %s\r\nDate: %s\r\n"
-                        "Content-Type: application/json\r\n"
+                        "Content-Type: %s\r\n"
                         "Content-Length: %zu\r\nCache-Control: no-store\r\n",
                         reply->status, api_http_reason(reply->status), date,
+                        reply->type ? reply->type : "application/json",
                         strlen(body));
     if (reply->allow) {
         evbuffer_add_printf(out, "Allow: %s\r\n", reply->allow);

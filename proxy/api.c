@@ -171,6 +171,27 @@ static int call_events(struct api_call *call, struct api_reply *reply,
     return 0;
 }
 
+static int call_metrics(struct api_call *call, struct api_reply *reply,
+                        struct error *err)
+{
+    size_t size = 0;
+    FILE *out = open_memstream(&reply->body, &size);
+    int n = out ? call->api->ops->metrics(call->api->arg, out, err) : -1;
+    bool failed = !out || ferror(out);
+
+    if (out && fclose(out)) {
+        failed = true;
+    }
+    if (failed || n < 0) {
+        return n < 0 && out
+                   ? -1
+                   : error_set(err, ERR_NO_MEMORY, "out of memory for metrics");
+    }
+    reply->status = 200;
+    reply->type = "text/plain; version=0.0.4; charset=utf-8";
+    return 0;
+}
+
 static int call_op(struct api_call *call, struct api_reply *reply,
                    struct json_object **ret_object, struct error *err)
 {
@@ -212,6 +233,8 @@ static int call_op(struct api_call *call, struct api_reply *reply,
         return ops->peers(arg, ret_object, err);
     case API_ACTION_HOST:
         return ops->host(arg, ret_object, err);
+    case API_ACTION_METRICS:
+        return call_metrics(call, reply, err);
     }
     return -1;
 }
@@ -243,7 +266,7 @@ static void answer_cb(void *arg, const struct api_http_head *head,
         api_reply_set_error(reply, call.refuse_status, call.route->side, &err);
         return;
     }
-    if (!reply->is_stream) {
+    if (!reply->is_stream && !reply->type) {
         api_reply_set_json(reply, call.status, object);
     }
 }

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "proxy/api-member.h"
@@ -125,6 +126,8 @@ struct api_ops {
     int (*peers)(void *arg, struct json_object **ret_body, struct error *err);
     /* GET /v1/host: name, version, instance, limits */
     int (*host)(void *arg, struct json_object **ret_body, struct error *err);
+    /* GET /metrics: the text into out. */
+    int (*metrics)(void *arg, FILE *out, struct error *err);
 };
 
 struct api_params {

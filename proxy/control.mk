@@ -14,8 +14,10 @@ libmpproxy_la_SOURCES += \
 	proxy/incoming.c proxy/incoming.h \
 	proxy/manager-api.c \
 	proxy/manager-events.c \
+	proxy/manager-metrics.c \
 	proxy/manager-peer.c \
 	proxy/manager-private.h \
+	proxy/metrics.c proxy/metrics.h \
 	proxy/migration.c proxy/migration.h \
 	proxy/migration-json.c \
 	proxy/migration-state.c proxy/migration-state.h \

@@ -56,6 +56,19 @@ mp_time latency_mean(const struct latency *latency)
     return latency->count ? latency->sum / (mp_time)latency->count : 0;
 }
 
+uint64_t latency_count_below(const struct latency *latency, mp_time limit)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < LATENCY_BUCKETS - 1; i++) {
+        if (upper_us(i) * MP_US > (double)limit) {
+            break;
+        }
+        count += latency->buckets[i];
+    }
+    return count;
+}
+
 mp_time latency_percentile(const struct latency *latency, double percent)
 {
     double wanted = (double)latency->count * percent / 100;

@@ -25,6 +25,10 @@ void latency_merge(struct latency *latency, const struct latency *other);
 /* 0 where nothing was counted. */
 mp_time latency_mean(const struct latency *latency);
 
+/* How many times are not above limit, by whole buckets: at most a fifth of what
+ * lies next to it is missing. Grows with limit. */
+uint64_t latency_count_below(const struct latency *latency, mp_time limit);
+
 /* The time that percent (0 to 100) of all do not exceed: the upper end of its
  * bucket, but not more than the largest. */
 mp_time latency_percentile(const struct latency *latency, double percent);

@@ -300,4 +300,5 @@ const struct api_ops manager_api_ops = {
     .remove_incoming = op_remove_incoming,
     .peers = op_peers,
     .host = op_host,
+    .metrics = manager_write_metrics,
 };

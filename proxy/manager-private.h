@@ -6,6 +6,7 @@
 #include "proxy/destination.h"
 #include "proxy/incoming.h"
 #include "proxy/manager.h"
+#include "proxy/metrics.h"
 #include "proxy/source.h"
 
 /* The record of a migration that has ended, or (unfinished) of one that an
@@ -27,7 +28,8 @@ struct manager {
     unsigned active_count;
     unsigned ended_count;
     struct incoming incoming;
-    struct api *api; /* NULL: nobody listens yet */
+    struct metrics metrics; /* of migrations that have ended */
+    struct api *api;        /* NULL: nobody listens yet */
     struct loop_timer progress;
     bool draining;
     loop_fn on_idle;
@@ -37,6 +39,10 @@ struct manager {
 /* manager-events.c: what followers of the API are told. */
 void manager_on_change(void *arg, struct migration *m);
 void manager_progress_cb(void *arg);
+
+/* manager-metrics.c */
+void manager_count_ended(struct manager *manager, struct migration *m);
+int manager_write_metrics(void *arg, FILE *out, struct error *err);
 
 /* The migration under way; peer may be NULL. */
 struct migration *manager_find_active(struct manager *manager, const char *id,

@@ -144,6 +144,7 @@ static void forget_incoming(struct manager *manager, const struct migration *m)
 static void reap_now(struct manager *manager, struct migration *m)
 {
     forget_incoming(manager, m);
+    manager_count_ended(manager, m);
     manager_keep_record(manager, m);
     manager->active_count--;
     if (m->is_source) {

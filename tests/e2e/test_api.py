@@ -47,8 +47,21 @@ def test_events_tell_the_whole_story(lab):
     later.wait(lambda: later.of("gap"), "gap")
     assert later.of("gap")[0][1]["after"] == numbers[-1]
     later.close()
+    # the restarted daemon begins to count anew, the other one has all of it
+    assert "migproxy_wire_bytes_total{direction=\"sent\"} 0\n" in metrics(a)
+    text = metrics(b)
+    assert ("migproxy_migrations_total{role=\"destination\",result="
+            "\"completed\"} 1\n") in text
+    received = int(text.split("{direction=\"received\"} ")[1].split()[0])
+    assert received > 64 << 20
     lab.guest.assert_only_on(destination, idle=[source])
     lab.finish(destination)
+
+
+def metrics(daemon):
+    status, text = daemon.api("GET", "/metrics")
+    assert status == 200
+    return text
 
 
 def test_limits_change_on_the_way(lab):

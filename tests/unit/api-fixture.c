@@ -117,6 +117,18 @@ static int host_op(void *arg, struct json_object **ret_body, struct error *err)
     return answer_op(arg, "host", ret_body, err);
 }
 
+static int metrics_op(void *arg, FILE *out, struct error *err)
+{
+    struct api_fixture *f = arg;
+    f->calls++;
+    f->called = "metrics";
+    if (f->fail_with != ERR_NONE) {
+        return error_set(err, f->fail_with, "no metrics today");
+    }
+    fprintf(out, "metric{x=\"1\"} 2\n");
+    return 0;
+}
+
 const struct api_ops api_fixture_ops = {
     .migrate = migrate_op,
     .list = list_op,
@@ -129,6 +141,7 @@ const struct api_ops api_fixture_ops = {
     .remove_incoming = remove_incoming_op,
     .peers = peers_op,
     .host = host_op,
+    .metrics = metrics_op,
 };
 
 /* ---- the fixture ---- */

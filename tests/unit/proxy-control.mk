@@ -16,6 +16,7 @@ proxy_control_tests = \
 	tests/unit/test-destination.t \
 	tests/unit/test-disturbed.t \
 	tests/unit/test-facts.t \
+	tests/unit/test-metrics.t \
 	tests/unit/test-migration-json.t \
 	tests/unit/test-migration-state.t \
 	tests/unit/test-peer.t \
@@ -43,6 +44,9 @@ tests_unit_test_disturbed_t_SOURCES = tests/unit/test-disturbed.c \
 tests_unit_test_disturbed_t_CPPFLAGS = $(proxy_control_cppflags)
 tests_unit_test_disturbed_t_LDADD = $(proxy_world_ldadd)
 
+tests_unit_test_metrics_t_SOURCES = tests/unit/test-metrics.c
+tests_unit_test_metrics_t_CPPFLAGS = $(proxy_control_cppflags)
+tests_unit_test_metrics_t_LDADD = $(proxy_control_ldadd)
 tests_unit_test_facts_t_SOURCES = tests/unit/test-facts.c
 tests_unit_test_facts_t_CPPFLAGS = $(proxy_control_cppflags)
 tests_unit_test_facts_t_LDADD = $(proxy_control_ldadd)

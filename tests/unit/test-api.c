@@ -49,7 +49,15 @@ static void each_path_reaches_its_op(void **state)
     assert_string_equal(f->called, "peers");
     assert_int_equal(api_fixture_get(f, "/v1/host"), 200);
     assert_string_equal(f->called, "host");
-    assert_int_equal(f->calls, 10);
+    assert_int_equal(api_fixture_get(f, "/metrics"), 200);
+    api_fixture_assert_has(f, "Content-Type: text/plain; version=0.0.4; "
+                              "charset=utf-8\r\n");
+    api_fixture_assert_has(f, "\r\n\r\nmetric{x=\"1\"} 2\n");
+    f->fail_with = ERR_IO;
+    assert_int_equal(api_fixture_get(f, "/metrics"), 500);
+    api_fixture_assert_has(f, "\"no metrics today\"");
+    f->fail_with = ERR_NONE;
+    assert_int_equal(f->calls, 12);
 }
 
 static void a_migration_is_made(void **state)

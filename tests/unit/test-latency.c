@@ -58,6 +58,24 @@ static void the_extremes_are_counted(void **state)
     assert_int_equal(latency_percentile(&l, 100), INT64_MAX / 4);
 }
 
+static void counts_below_a_limit_grow_with_it(void **state)
+{
+    struct latency l = {0};
+    uint64_t before = 0;
+
+    for (int i = 1; i <= 1000; i++) {
+        latency_add(&l, i * 10 * MP_US);
+    }
+    for (mp_time us = 1; us < 20000; us += 50) {
+        uint64_t count = latency_count_below(&l, us * MP_US);
+        uint64_t exact = (uint64_t)us / 10 < 1000 ? (uint64_t)us / 10 : 1000;
+        assert_in_range(count, before, exact);
+        assert_true(count + exact / 4 + 1 >= exact);
+        before = count;
+    }
+    assert_int_equal(before, 1000);
+}
+
 static void merging_adds(void **state)
 {
     struct latency a = {0}, b = {0};
@@ -78,6 +96,7 @@ int main(void)
         cmocka_unit_test(percentiles_are_right_within_a_fifth),
         cmocka_unit_test(each_time_has_a_bucket),
         cmocka_unit_test(the_extremes_are_counted),
+        cmocka_unit_test(counts_below_a_limit_grow_with_it),
         cmocka_unit_test(merging_adds),
     };
     return cmocka_run_group_tests_name("latency", tests, NULL, NULL);
