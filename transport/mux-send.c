@@ -11,7 +11,7 @@
 static uint64_t hold_limit(const struct mux *mux, const struct mux_channel *ch)
 {
     const struct mux_config *config = &mux->config;
-    uint64_t others;
+    uint64_t others, limit;
     if (!config->opener) {
         return config->hold_precopy_bytes;
     }
@@ -19,9 +19,14 @@ static uint64_t hold_limit(const struct mux *mux, const struct mux_channel *ch)
     case MUX_PHASE_SETUP:
     case MUX_PHASE_SWITCHOVER:
         others = mux->held_bytes - ch->out[WIRE_SUB_BULK].queued_bytes;
-        return others < config->hold_switchover_bytes
-                   ? config->hold_switchover_bytes - others
-                   : 0;
+        limit = others < config->hold_switchover_bytes
+                    ? config->hold_switchover_bytes - others
+                    : 0;
+        /* what fills it may be waiting, at the destination, for what comes on
+         * this channel */
+        return limit > config->hold_postcopy_bytes
+                   ? limit
+                   : config->hold_postcopy_bytes;
     case MUX_PHASE_POSTCOPY:
         if (ch->class == WIRE_CLASS_MAIN || ch->class == WIRE_CLASS_MULTIFD) {
             return config->hold_postcopy_bytes;

@@ -65,7 +65,8 @@ struct mux_config {
                                         * beyond it */
     uint64_t hold_precopy_bytes;       /* unsent bytes of a channel, by phase */
     uint64_t hold_postcopy_bytes;      /* design: 65536 */
-    uint64_t hold_switchover_bytes;    /* SETUP and SWITCHOVER, all channels */
+    uint64_t hold_switchover_bytes;    /* SETUP and SWITCHOVER, all channels
+                                        * (but hold_postcopy_bytes each) */
 };
 
 /* The values the daemon uses, hold_switchover_bytes from its configuration. */

@@ -107,6 +107,7 @@ static void setup_and_switchover_take_all_up_to_one_limit(void **state)
     struct muxpair *pair = muxpair_new(&config);
     muxpair_open(pair, MAIN, WIRE_CLASS_MAIN);
     muxpair_open(pair, MULTIFD, WIRE_CLASS_MULTIFD);
+    muxpair_open(pair, MULTIFD + 1, WIRE_CLASS_MULTIFD);
     assert_int_equal(room(pair, 0, MAIN), 8 * MIB);
     muxpair_send_bytes(pair, 0, MAIN, 5 * MIB);
     assert_int_equal(room(pair, 0, MAIN), 3 * MIB);
@@ -114,6 +115,8 @@ static void setup_and_switchover_take_all_up_to_one_limit(void **state)
     muxpair_send_bytes(pair, 0, MULTIFD, 3 * MIB);
     assert_int_equal(room(pair, 0, MAIN), 0);
     assert_int_equal(room(pair, 0, MULTIFD), 0);
+    /* the others may wait for what comes here */
+    assert_int_equal(room(pair, 0, MULTIFD + 1), 65536);
     muxpair_run(pair);
     assert_int_equal(pair->end[0].rooms, 1 << MAIN | 1 << MULTIFD);
     assert_int_equal(room(pair, 0, MAIN), 8 * MIB);
