@@ -164,7 +164,7 @@ struct parked_open {
 struct mux {
     struct mux_config config;
     enum mux_phase phase;
-    uint64_t postcopy_floor_bytes;
+    mp_time postcopy_target;
     struct mux_lane lanes[MUX_LANES];
     struct mux_channel *channels[WIRE_CHANNELS]; /* NULL: never used */
     struct piece_pool pieces;

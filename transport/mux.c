@@ -59,7 +59,6 @@ struct mux *mux_new(const struct mux_config *config)
     lane_init(&mux->lanes[1], WIRE_LANE_BULK);
     piece_pool_init(&mux->pieces);
     window_init(&mux->window);
-    mux->postcopy_floor_bytes = WINDOW_POSTCOPY_FLOOR_BYTES;
     return mux;
 }
 
@@ -350,19 +349,25 @@ void mux_reset(struct mux *mux, uint16_t channel, enum error_code code,
     mux_queue_control(mux, lane, &frame, text);
 }
 
-void mux_set_postcopy_floor(struct mux *mux, uint64_t floor_bytes)
+void mux_set_postcopy_target(struct mux *mux, mp_time target)
 {
-    mux->postcopy_floor_bytes = floor_bytes;
+    mux->postcopy_target = target;
 }
 
 void mux_set_phase(struct mux *mux, enum mux_phase phase)
 {
     bool postcopy = phase == MUX_PHASE_POSTCOPY;
     mux->phase = phase;
-    window_set_gain(
-        &mux->window,
-        postcopy ? WINDOW_POSTCOPY_GAIN_PERCENT : WINDOW_PRECOPY_GAIN_PERCENT,
-        postcopy ? mux->postcopy_floor_bytes : WINDOW_PRECOPY_FLOOR_BYTES);
+    if (postcopy && mux->postcopy_target > 0) {
+        window_set_target(&mux->window, mux->postcopy_target,
+                          WINDOW_TARGET_FLOOR_BYTES);
+    } else {
+        window_set_gain(&mux->window,
+                        postcopy ? WINDOW_POSTCOPY_GAIN_PERCENT
+                                 : WINDOW_PRECOPY_GAIN_PERCENT,
+                        postcopy ? WINDOW_POSTCOPY_FLOOR_BYTES
+                                 : WINDOW_PRECOPY_FLOOR_BYTES);
+    }
     sched_set_disk_share(&mux_lane_of(mux, WIRE_LANE_BULK)->sched,
                          postcopy ? MUX_DISK_PARTS_POSTCOPY
                                   : MUX_DISK_PARTS_PRECOPY);

@@ -79,10 +79,10 @@ void mux_free(struct mux *mux);
 
 void mux_set_phase(struct mux *mux, enum mux_phase phase);
 
-/* How small the window may become in MUX_PHASE_POSTCOPY, bytes. What is in
- * flight delays an urgent page where both share the link. From the next
- * mux_set_phase() on. */
-void mux_set_postcopy_floor(struct mux *mux, uint64_t floor_bytes);
+/* How long the queue on the path may be in MUX_PHASE_POSTCOPY: what is in
+ * flight delays an urgent page where both share the link. 0 (the default): by
+ * the gain of window.h. From the next mux_set_phase() on. */
+void mux_set_postcopy_target(struct mux *mux, mp_time target);
 
 /* Opens (or re-opens with the next epoch) a channel. Opener only.
  * ERR_CONFLICT if it is open (ended both ways but not all acknowledged counts

@@ -22,12 +22,29 @@ void window_init(struct window *w)
     };
 }
 
+/* The queue is to become shorter: measures the round trip without it. */
+static void drain_soon(struct window *w)
+{
+    if (w->rtt > 0) {
+        w->rtt_seen_at = w->delivered_at - RTT_VALID - 1;
+    }
+}
+
+void window_set_target(struct window *w, mp_time target, uint64_t floor_bytes)
+{
+    drain_soon(w);
+    w->gain_percent = WINDOW_POSTCOPY_GAIN_PERCENT;
+    w->target = target;
+    w->floor_bytes = floor_bytes;
+}
+
 void window_set_gain(struct window *w, unsigned gain_percent,
                      uint64_t floor_bytes)
 {
-    if (gain_percent < w->gain_percent && w->rtt > 0) {
-        w->rtt_seen_at = w->delivered_at - RTT_VALID - 1; /* drain now */
+    if (gain_percent < w->gain_percent) {
+        drain_soon(w);
     }
+    w->target = 0;
     w->gain_percent = gain_percent;
     w->floor_bytes = floor_bytes;
 }
@@ -45,13 +62,28 @@ mp_time window_rtt(const struct window *w)
     return w->rtt > 0 ? w->rtt : w->pong_rtt;
 }
 
-/* Bytes the path holds: rate x round trip, without overflow for any rate below
- * 2^64 and round trips of hours. */
-static uint64_t path_bytes(const struct window *w)
+/* What the rate delivers in a time, without overflow for any rate below 2^64
+ * and hours. */
+static uint64_t bytes_in(const struct window *w, mp_time time)
 {
-    double bytes = (double)w->rate * (double)window_rtt(w) / (double)MP_SECOND;
+    double bytes = (double)w->rate * (double)time / (double)MP_SECOND;
     return bytes < (double)(UINT64_MAX / 1024) ? (uint64_t)bytes
                                                : UINT64_MAX / 1024;
+}
+
+/* Bytes the path holds. */
+static uint64_t path_bytes(const struct window *w)
+{
+    return bytes_in(w, window_rtt(w));
+}
+
+/* How long what is queued on the path may take: what the gain adds to the round
+ * trip, and more where the target says so. On a long path the target alone
+ * would be too little to find out that there is more room. */
+static mp_time queue_time(const struct window *w)
+{
+    mp_time time = window_rtt(w) / 100 * (w->gain_percent - 100);
+    return time > w->target ? time : w->target;
 }
 
 uint64_t window_bytes(const struct window *w)
@@ -59,7 +91,7 @@ uint64_t window_bytes(const struct window *w)
     if (w->draining) {
         return path_bytes(w) / 2;
     }
-    uint64_t bytes = path_bytes(w) / 100 * w->gain_percent;
+    uint64_t bytes = bytes_in(w, window_rtt(w) + queue_time(w));
     return bytes > w->floor_bytes ? bytes : w->floor_bytes;
 }
 
@@ -94,9 +126,11 @@ bool window_has_room(const struct window *w, uint64_t len_bytes)
 bool window_wants_ack(const struct window *w, unsigned flow, uint64_t len_bytes)
 {
     /* Half of what the gain adds to the path may go unacknowledged: a quarter
-     * of the window with a gain of 2, a tenth with 1.25. */
+     * of the window with a gain of 2, a tenth with 1.25; or of the target. */
     uint64_t spacing =
         window_bytes(w) / (2 * w->gain_percent) * (w->gain_percent - 100);
+    uint64_t target = w->draining ? 0 : bytes_in(w, w->target / 2);
+    spacing = spacing > target ? spacing : target;
     return has_not_asked(&w->flows[flow]) ||
            w->unflagged_bytes + len_bytes >= spacing;
 }

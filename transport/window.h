@@ -4,12 +4,13 @@
  *
  * How it works
  *
- * window = gain x delivery rate x round trip, at least a floor. The rate is the
- * largest of the last ten round trips (or 100 ms); the round trip is the
- * smallest of the last ten seconds, from a frame's sending to its
- * acknowledgement (before there is one, from PONGs). Both come from probes:
- * frames that ask for an acknowledgement (WIRE_FLAG_ACK): four in a window with
- * a gain of 2, ten with one of 1.25.
+ * window = gain x delivery rate x round trip, at least a floor. Where a target
+ * is set, at least delivery rate x (round trip + target): on short paths what
+ * is queued costs as long as the target. The rate is the largest of the last
+ * ten round trips (or 100 ms); the round trip is the smallest of the last ten
+ * seconds, from a frame's sending to its acknowledgement (before there is one,
+ * from PONGs). Both come from probes: frames that ask for an acknowledgement
+ * (WIRE_FLAG_ACK): four in a window with a gain of 2, ten with one of 1.25.
  *
  * Growing: where the window is what limits, a round trip delivers a window, so
  * a gain of 2 doubles it each round trip until the path limits. A sample taken
@@ -37,6 +38,8 @@
 #define WINDOW_PRECOPY_FLOOR_BYTES (1u << 20)
 #define WINDOW_POSTCOPY_GAIN_PERCENT 125
 #define WINDOW_POSTCOPY_FLOOR_BYTES 65536
+/* With a target: what three pages and their framing take. */
+#define WINDOW_TARGET_FLOOR_BYTES (3 * 4128)
 
 /* A frame that was sent with WIRE_FLAG_ACK and is not yet acknowledged. */
 struct window_probe {
@@ -61,6 +64,7 @@ struct window_flow {
 struct window {
     unsigned gain_percent;
     uint64_t floor_bytes;
+    mp_time target; /* of queueing, at least; 0: none */
 
     uint64_t in_flight;
     uint64_t delivered;    /* acknowledged, ever */
@@ -93,6 +97,10 @@ void window_init(struct window *w);
  * queue is to go. */
 void window_set_gain(struct window *w, unsigned gain_percent,
                      uint64_t floor_bytes);
+
+/* A target of queueing delay, with the gain of postcopy; until
+ * window_set_gain(). */
+void window_set_target(struct window *w, mp_time target, uint64_t floor_bytes);
 
 /* Whether the window may be lowered to measure: not while the guest stands
  * still and waits for what is being sent. */

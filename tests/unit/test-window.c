@@ -211,6 +211,39 @@ static void postcopy_alone_grows_from_its_floor(void **state)
     }
 }
 
+#define TARGET (150 * MP_US)
+#define PAGE_FRAME 4120 /* a page */
+
+static void set_target(struct sim *sim)
+{
+    sim->frame_bytes = PAGE_FRAME;
+    window_set_target(&sim->window, TARGET, WINDOW_TARGET_FLOOR_BYTES);
+}
+
+static uint64_t target_bytes(const struct sim *sim)
+{
+    return (uint64_t)((double)sim->rate * (double)TARGET / (double)MP_SECOND);
+}
+
+/* Whatever the path, what is queued on it costs as long as the target, or a
+ * quarter of the round trip, and a frame or the smallest window. */
+static void a_target_is_the_queue_on_every_link(void **state)
+{
+    for (size_t i = 0; i < RATES * RTTS; i++) {
+        for (int after_precopy = 0; after_precopy < 2; after_precopy++) {
+            struct sim sim = sim_new(rates[i / RTTS], rtts[i % RTTS]);
+            if (after_precopy) {
+                sim_run(&sim, MP_SECOND + 1200 * MP_MS);
+            }
+            set_target(&sim);
+            uint64_t most = target_bytes(&sim) + WINDOW_TARGET_FLOOR_BYTES +
+                            2 * sim.frame_bytes + bdp(&sim) / 4;
+            assert_use(&sim, 8 * MP_SECOND, 90, most);
+            sim_free(&sim);
+        }
+    }
+}
+
 /* A gain above 1 keeps a queue: measured behind it, the round trip would double
  * every ten seconds. */
 static void window_does_not_creep_up_in_a_minute(void **state)
@@ -415,6 +448,7 @@ int main(void)
             precopy_fills_every_link_within_1200_ms_and_queues_one_bdp),
         cmocka_unit_test(postcopy_fills_every_link_and_queues_a_quarter_bdp),
         cmocka_unit_test(postcopy_alone_grows_from_its_floor),
+        cmocka_unit_test(a_target_is_the_queue_on_every_link),
         cmocka_unit_test(window_does_not_creep_up_in_a_minute),
         cmocka_unit_test(drains_cost_less_than_two_percent),
         cmocka_unit_test(idle_source_does_not_lock_the_window_low),
