@@ -152,10 +152,17 @@ int main(int argc, char **argv)
     struct options options = {.config = CONF_DEFAULT_FILE};
     struct error err = ERROR_INIT;
     int status = parse_options(argc, argv, &options);
-    enum log_level level;
+    enum log_level level = LOG_LEVEL_INFO;
 
     if (status >= 0) {
         return status;
+    }
+    if (options.log_level && !log_parse_level(options.log_level, &level)) {
+        fprintf(stderr,
+                "migproxy: --log-level: \"%s\" is not one of error, warning, "
+                "info, debug\n",
+                options.log_level);
+        return EXIT_USAGE;
     }
     struct conf *conf = conf_load(options.config, &err);
     if (!conf) {
@@ -165,14 +172,8 @@ int main(int argc, char **argv)
     if (options.check) {
         return check(conf, options.config);
     }
-    level = (enum log_level)conf->log_level;
-    if (options.log_level && !log_parse_level(options.log_level, &level)) {
-        fprintf(stderr,
-                "migproxy: --log-level: \"%s\" is not one of error, warning, "
-                "info, debug\n",
-                options.log_level);
-        conf_free(conf);
-        return EXIT_USAGE;
+    if (!options.log_level) {
+        level = (enum log_level)conf->log_level;
     }
     log_set_level(level);
     log_set_journal(is_journal(STDERR_FILENO));

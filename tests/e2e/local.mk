@@ -23,6 +23,7 @@ EXTRA_DIST += \
 	%D%/test_abuse.py \
 	%D%/test_api.py \
 	%D%/test_bench.py \
+	%D%/test_config.py \
 	%D%/test_fails.py \
 	%D%/test_lab_direct.py \
 	%D%/test_lab_link.py \
