@@ -9,7 +9,7 @@ libmpconf_la_SOURCES = \
 	$(NULL)
 libmpconf_la_LIBADD = libmputil.la
 
-EXTRA_DIST += contrib/migproxy.conf.sample
+EXTRA_DIST += contrib/migproxy.conf.sample contrib/migproxy.service
 
 # The sample comes from the option table; a test holds the file to it.
 check_PROGRAMS += %D%/print-sample
