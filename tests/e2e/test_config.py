@@ -17,7 +17,7 @@ TIMEOUT_S = 30
 # what is changed in a good file: the line that replaces the one with that key
 # (or is added to the section); what standard error must say; the exit status
 CASES = {
-    "unknown key": ("limits", "sesions = 4", "[limits] has no option sesions",
+    "unknown key": ("limits", "colour = 4", "[limits] has no option colour",
                     2),
     "not a number": ("limits", "sessions = many", 'limits.sessions: "many"', 2),
     "beyond the limit": ("limits", "sessions = 257", "256", 2),
