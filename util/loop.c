@@ -334,6 +334,9 @@ void loop_timer_start(struct loop_timer *timer, mp_time delay)
     }
     struct timeval tv = {.tv_sec = delay / MP_SECOND,
                          .tv_usec = delay % MP_SECOND / 1000};
+    /* libevent counts from the begin of this turn, which may have been long: a
+     * record's fsync on a busy disk takes seconds */
+    event_base_update_cache_time(event_get_base(timer->event));
     event_add(timer->event, &tv);
 }
 

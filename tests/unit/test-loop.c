@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "util/clock.h"
 #include "util/loop.h"
 
 #define POSTS 1000
@@ -271,6 +272,50 @@ static void a_zeroed_timer_is_harmless(void **state)
     loop_timer_done(&timer);
 }
 
+/* A callback that takes long, as one that writes a record does, and only then
+ * starts a timer; something else wakes the loop at once. */
+struct late {
+    struct fixture *f;
+    struct loop_timer timer;
+    mp_time started, fired;
+};
+
+#define STALL (60 * MP_MS)
+
+static void late_cb(void *arg)
+{
+    struct late *late = arg;
+
+    late->fired = clock_now();
+    loop_stop(late->f->loop);
+}
+
+static void stall_cb(void *arg)
+{
+    struct late *late = arg;
+    mp_time until = clock_now() + STALL;
+
+    while (clock_now() < until) {
+    }
+    late->started = clock_now();
+    loop_timer_start(&late->timer, STALL / 2);
+    loop_post(late->f->loop, note_a, late->f);
+}
+
+static void a_timer_counts_from_its_start(void **state)
+{
+    struct fixture *f = *state;
+    struct late late = {.f = f};
+
+    loop_timer_init(&late.timer, f->loop, late_cb, &late);
+    loop_defer(f->loop, stall_cb, &late);
+    loop_run(f->loop);
+    assert_string_equal(f->log, "a");
+    /* libevent rounds to milliseconds */
+    assert_true(late.fired - late.started >= STALL / 2 - MP_MS);
+    loop_timer_done(&late.timer);
+}
+
 #define LOOP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -285,6 +330,7 @@ int main(void)
         LOOP_TEST(freeing_makes_the_calls_that_are_left),
         LOOP_TEST(timers_fire_once_in_the_order_of_their_times),
         LOOP_TEST(a_stopped_timer_does_not_fire),
+        LOOP_TEST(a_timer_counts_from_its_start),
         cmocka_unit_test(a_zeroed_timer_is_harmless),
     };
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
