@@ -87,6 +87,22 @@ static void on_failed_info(void *arg, const struct qmp_migrate_info *info,
     destination_fail_softly(d, &why);
 }
 
+/* QEMU has noticed that its path broke, and may be heard of before the path
+ * is: that one tells more. */
+static void on_paused(struct destination *d)
+{
+    struct error why = ERROR_INIT;
+
+    error_set(&why, ERR_LINK_LOST,
+              "destination QEMU lost its connection in postcopy "
+              "(postcopy-paused)");
+    if (d->m.carrier && !d->path_dead) {
+        migration_soft_set(&d->m, &why);
+    } else {
+        destination_fail(d, &why);
+    }
+}
+
 static void on_migration_event(struct destination *d,
                                enum qmp_migrate_status status)
 {
@@ -110,9 +126,7 @@ static void on_migration_event(struct destination *d,
             destination_news(d);
         }
     } else if (status == QMP_MIGRATE_POSTCOPY_PAUSED) {
-        destination_failf(d, ERR_LINK_LOST,
-                          "destination QEMU lost its connection in postcopy "
-                          "(postcopy-paused)");
+        on_paused(d);
     } else if (status == QMP_MIGRATE_FAILED && d->monitor.qmp) {
         qmp_migrate_query(d->monitor.qmp, PROVE_QMP, on_failed_info, d);
     }

@@ -402,6 +402,36 @@ static void note(struct destination *d, const struct error *err)
     }
 }
 
+/* A QEMU that has closed its sockets has not ended for sure: migrate-pause does
+ * that, too, and such a guest can be recovered. */
+static void advise_postcopy(struct destination *d)
+{
+    bool is_gone = d->m.failure.error.code == ERR_QEMU_GONE;
+
+    if (is_gone && !strcmp(d->m.failure.side, MIGRATION_SOURCE)) {
+        migration_advise(
+            &d->m,
+            "the guest runs here and not all of its memory has arrived. If "
+            "the source's QEMU has ended, the rest is lost: end the QEMU here, "
+            "then start the guest anew from its disk. If it is there and "
+            "postcopy-paused (query-migrate), recover with migrate-recover by "
+            "exec-oob here and migrate with resume=true on the source");
+    } else if (is_gone && !d->monitor.qmp) {
+        migration_advise(&d->m,
+                         "the QEMU here has ended and the guest with it: end "
+                         "the source's QEMU, then start the guest anew from "
+                         "its disk");
+    } else {
+        migration_advise(
+            &d->m,
+            "the guest runs here and not all of its memory has arrived: do "
+            "not resume the source, end neither QEMU. If both are "
+            "postcopy-paused (query-migrate; the one here may not answer "
+            "before it is recovered), recover with migrate-recover by "
+            "exec-oob here and migrate with resume=true on the source");
+    }
+}
+
 void destination_fail(struct destination *d, const struct error *err)
 {
     if (migration_state_is_end(d->m.state)) {
@@ -418,12 +448,7 @@ void destination_fail(struct destination *d, const struct error *err)
         return;
     }
     if (d->m.state == MIGRATION_POSTCOPY && !d->completed) {
-        migration_advise(
-            &d->m,
-            "the guest runs here and not all of its memory has arrived: do "
-            "not resume the source, end neither QEMU. If both say "
-            "postcopy-paused (query-migrate), recover with migrate-recover "
-            "here and migrate with resume=true on the source");
+        advise_postcopy(d);
         destination_end(d, MIGRATION_ATTENTION);
     }
     /* else: cont is answered first, see now_runs(); or the guest is whole here

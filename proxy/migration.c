@@ -150,7 +150,8 @@ void migration_soft_set(struct migration *m, const struct error *err)
         soft->is_set = true;
         soft->error = *err;
         loop_timer_start(&soft->grace, MIGRATION_GRACE);
-    } else if (soft->error.code == ERR_QEMU_FAILED &&
+    } else if ((soft->error.code == ERR_QEMU_FAILED ||
+                soft->error.code == ERR_LINK_LOST) &&
                err->code != ERR_QEMU_FAILED) {
         soft->error = *err;
     }

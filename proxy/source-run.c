@@ -426,6 +426,10 @@ static void on_status(struct source *s, enum qmp_migrate_status status)
         s->status = status;
         break;
     case QMP_MIGRATE_POSTCOPY_PAUSED:
+        if (s->status == status || s->m.soft.is_set) {
+            s->status = status;
+            break; /* told already, or what it comes from is */
+        }
         s->status = status;
         error_set(&err, ERR_LINK_LOST,
                   "source QEMU lost its connection in postcopy "

@@ -214,25 +214,30 @@ void source_attention(struct source *s)
     if (!s->m.advice[0]) {
         bool gone = s->m.failure.error.code == ERR_QEMU_GONE;
         bool there = !strcmp(s->m.failure.side, MIGRATION_DESTINATION);
-        if (s->m.postcopy && gone && !there) {
+        /* sockets that are closed are not the end: migrate-pause does that */
+        if (s->m.postcopy && gone && !there && !s->monitor.qmp) {
             migration_advise(&s->m,
                              "the source's QEMU has ended, and with it what "
                              "had not been sent of the guest's memory: end the "
                              "destination's QEMU, then start the guest anew "
                              "from its disk");
         } else if (s->m.started && gone && there) {
-            migration_advise(&s->m,
-                             "the destination's QEMU has ended and the guest "
-                             "with it: end the source's QEMU, then start the "
-                             "guest anew from its disk");
+            migration_advise(
+                &s->m,
+                "if the destination's QEMU has ended, the guest has with it: "
+                "end the source's QEMU, then start the guest anew from its "
+                "disk. If it is there and postcopy-paused (query-migrate), "
+                "recover with migrate-recover by exec-oob there and migrate "
+                "with resume=true on the source");
         } else if (s->m.postcopy) {
             migration_advise(
                 &s->m,
                 "the guest is spread over both hosts: do not resume the "
-                "source, end neither QEMU. If both say postcopy-paused "
-                "(query-migrate), recover with migrate-recover on the "
-                "destination and migrate with resume=true on the source; else "
-                "only a restart of the guest helps");
+                "source, end neither QEMU. If both are postcopy-paused "
+                "(query-migrate; the destination's may not answer before it "
+                "is recovered), recover with migrate-recover by exec-oob on "
+                "the destination and migrate with resume=true on the source; "
+                "else only a restart of the guest helps");
         } else {
             migration_advise(
                 &s->m,
@@ -374,10 +379,12 @@ void source_grace_cb(void *arg)
     }
 }
 
-/* QEMU fails when its path does, and may be heard of first. */
+/* QEMU fails, or pauses a postcopy, when its path does, and may be heard of
+ * first. */
 static bool may_be_the_paths(const struct source *s, const struct error *err)
 {
-    return err->code == ERR_QEMU_FAILED && s->m.carrier && !s->path_dead;
+    return (err->code == ERR_QEMU_FAILED || err->code == ERR_LINK_LOST) &&
+           s->m.carrier && !s->path_dead;
 }
 
 void source_no_word(struct source *s)

@@ -31,5 +31,6 @@ EXTRA_DIST += \
 	%D%/test_migrate_fails.py \
 	%D%/test_multifd.py \
 	%D%/test_pages.py \
+	%D%/test_recover.py \
 	%D%/test_restart.py \
 	%D%/test_versions.py

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A postcopy whose path breaks can be recovered by hand: both ends say how, for
+the same reason, and whoever does as they say has the guest, sound."""
+import time
+
+import pytest
+
+from lab import Move, QmpError, wait_for
+
+SLOW = 10 << 20
+
+
+def cut(lab, _source, _destination):
+    for link in lab.links:
+        link.cut()
+
+
+def pause_source(_lab, source, _destination):
+    source.qmp.command("migrate-pause", _oob=True)
+
+
+def pause_destination(_lab, _source, destination):
+    destination.qmp.command("migrate-pause", _oob=True)
+
+
+def recover(lab, source, destination):
+    """What the advice says; the destination's monitor may not answer other
+    questions before."""
+    wait_for("a paused source", lambda: source.qmp.migration().get("status")
+             == "postcopy-paused", 30)
+    uri = f"unix:{lab.directory}/recover"
+
+    def is_listening():
+        try:
+            destination.qmp.command("migrate-recover", _oob=True, uri=uri)
+        except QmpError:
+            return False  # it has not noticed yet
+        return True
+    wait_for("a destination that lets itself be recovered", is_listening, 10)
+    source.qmp.command("migrate", uri=uri, resume=True)
+    for qemu in (source, destination):
+        wait_for(f"the end on {qemu.side}", lambda q=qemu: q.qmp.migration()
+                 .get("status") == "completed", 60)
+
+
+@pytest.mark.versions("7.2", "10.0", long=["7.2-10.0", "10.0-7.2"])
+@pytest.mark.parametrize("act", [cut, pause_source, pause_destination])
+def test_by_hand(lab, act):
+    # a source that has been relieved of its last page cannot be recovered: none
+    # is taken from it before it can be sent
+    a, b = lab.daemons_pair(linked=True, options={"limits.pool": "0"})
+    source, destination = lab.pair(memory_mib=128, work={"mib": 64, "rate": 0})
+    move = Move(a, source, destination, "B", mode="postcopy", preempt="off",
+                postcopy_after_seconds=0.1, bandwidth_bytes_per_second=SLOW)
+    shown = move.wait_state("postcopy")
+    assert not shown["result"], shown
+    time.sleep(0.3)  # not to wait for something: pages are on their way
+    act(lab, source, destination)
+    here, there = move.wait_end_both(b)
+    for shown in (here, there):
+        assert shown["result"] == "attention", shown
+        # the cause, not that QEMU has noticed it
+        assert "postcopy-paused" not in shown["error"]["message"], shown
+        for word in ("migrate-recover by exec-oob", "resume=true"):
+            assert word in shown["advice"], shown
+    assert here["error"]["class"] == there["error"]["class"], (here, there)
+    for daemon in (a, b):
+        # said once, not at each look at QEMU
+        assert daemon.log().count("QEMU lost its connection") <= 1, daemon.name
+    recover(lab, source, destination)
+    lab.guest.assert_only_on(destination, idle=[source])
+    lab.finish(destination)
