@@ -39,7 +39,7 @@
 #define CARRIER_STATS_INTERVAL (50 * MP_MS)
 #define CARRIER_PROOFS_MAX 16 /* carrier_prove_path() without an answer yet */
 
-/* In MUX_PHASE_POSTCOPY, as design section 6 has it. */
+/* In MUX_PHASE_POSTCOPY: little may lie in front of a page. */
 #define CARRIER_POSTCOPY_READ_BYTES 32768
 #define CARRIER_POSTCOPY_WRITE_BYTES 16384
 #define CARRIER_POSTCOPY_BUDGET_BYTES 65536

@@ -8,7 +8,7 @@
  * labels what QEMU connects (main, preempt, multifd-N) by order and, where
  * order does not tell, by first bytes; the destination's connects to QEMU in
  * the order in which the source's QEMU did, main only with 8 bytes in hand,
- * multifd with 64, preempt at once (design section 5 rule 7;
+ * multifd with 64, preempt at once (docs/internals.md;
  * qemu-migration.md section 1).
  *
  * The control loop steers it by the functions below, which post to the data

@@ -280,6 +280,8 @@ static int op_host(void *arg, json_object **ret_body, struct error *err)
         conf->bandwidth_bytes_per_second == PARSE_UNLIMITED
             ? json_object_new_string("unlimited")
             : json_object_new_uint64(conf->bandwidth_bytes_per_second));
+    json_object_object_add(limits, "pool_bytes",
+                           json_object_new_uint64(conf->pool_bytes));
     json_object_object_add(
         limits, "switchover_buffer_bytes",
         json_object_new_uint64(conf->switchover_buffer_bytes));

@@ -53,11 +53,24 @@ static json_object *failure_to_json(const struct migration *m)
     return error_json_new(&m->failure.error, m->failure.side);
 }
 
+/* What QEMU counts as sent and the page pool still holds. */
+static uint64_t held_bytes(const struct migration *m)
+{
+    return m->is_source ? m->final_stats.pages.pages.pool_bytes : 0;
+}
+
+static uint64_t less_held(const struct migration *m, uint64_t bytes)
+{
+    uint64_t held = held_bytes(m);
+    return bytes > held ? bytes - held : 0;
+}
+
 static json_object *progress_to_json(const struct migration *m)
 {
     const struct qmp_migrate_info *info = &m->info;
     json_object *object = json_object_new_object();
-    uint64_t total = info->ram_total_bytes, left = info->ram_remaining_bytes;
+    uint64_t total = info->ram_total_bytes;
+    uint64_t left = info->ram_remaining_bytes + held_bytes(m);
     uint64_t rate = m->policy.rate_bytes_per_second;
     uint64_t dirty = m->policy.dirty_bytes_per_second;
     double percent = 0;
@@ -71,7 +84,8 @@ static json_object *progress_to_json(const struct migration *m)
     bool converging =
         m->state != MIGRATION_PRECOPY || policy_is_converging(&m->policy);
     json_object_object_add(object, "percent", json_object_new_double(percent));
-    add_uint(object, "transferred_bytes", info->ram_transferred_bytes);
+    add_uint(object, "transferred_bytes",
+             less_held(m, info->ram_transferred_bytes));
     add_uint(object, "remaining_bytes", left);
     add_uint(object, "total_bytes", total);
     add_uint(object, "rate_bytes_per_second", rate);
@@ -131,7 +145,8 @@ static json_object *totals_to_json(const struct migration *m,
     add_uint(object, "wire_received_bytes", stats->wire_received_bytes);
     add_uint(object, "page_requests", requests);
     add_uint(object, "precopy_bytes", m->info.ram_precopy_bytes);
-    add_uint(object, "postcopy_bytes", m->info.ram_postcopy_bytes);
+    add_uint(object, "postcopy_bytes",
+             less_held(m, m->info.ram_postcopy_bytes));
     add_uint(object, "downtime_bytes", m->info.ram_downtime_bytes);
     add_known(object, "vcpu_blocktime_ms", m->vcpu_blocktime_ms);
     return object;

@@ -509,7 +509,6 @@ static json_object *peer_to_json(const struct peers *peers, size_t index)
     struct peer_link *link = peer_link_find(peers, conf->name);
     json_object *object = json_object_new_object();
     json_object *error_object = NULL;
-    char version[16];
 
     json_object_object_add(object, "name", json_object_new_string(conf->name));
     json_object_object_add(object, "address",
@@ -522,10 +521,9 @@ static json_object *peer_to_json(const struct peers *peers, size_t index)
     json_object_object_add(
         object, "rtt_us",
         link && link->rtt ? json_object_new_int64(link->rtt / MP_US) : NULL);
-    snprintf(version, sizeof(version), "%u",
-             link ? lane_version(link->lane) : 0);
-    json_object_object_add(object, "version",
-                           link ? json_object_new_string(version) : NULL);
+    json_object_object_add(
+        object, "version",
+        link ? json_object_new_int((int)lane_version(link->lane)) : NULL);
     if (error_is_set(err) && !link) {
         error_object = error_json_new(err, NULL);
     }

@@ -18,7 +18,7 @@
 #define SOURCE_POLL (200 * MP_MS)      /* query-migrate */
 #define SOURCE_AWAIT (10 * MP_SECOND)  /* one long wait for news */
 #define SOURCE_RETRY (200 * MP_MS)     /* asking a peer again */
-#define SOURCE_PROOF_AGE (200 * MP_MS) /* design section 5 rule 5 */
+#define SOURCE_PROOF_AGE (200 * MP_MS) /* at the switchover */
 #define SOURCE_PROVE_AGAIN (20 * MP_MS)
 #define SOURCE_PROVE (1 * MP_SECOND) /* one proof of path and QMP */
 

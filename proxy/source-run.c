@@ -374,6 +374,31 @@ static void enter_completed(struct source *s)
  * (migration/migration.c, source_return_path_thread()). */
 #define REFUSED_THERE "Sibling indicated error"
 
+static void on_kept_stopped(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err && err->code != ERR_CANCELLED) {
+        migration_log(&s->m, LOG_LEVEL_ERROR,
+                      "the guest may run here too, it could not be stopped: %s",
+                      err->text);
+    }
+}
+
+/* A QEMU 10.0 whose path breaks when it has sent its last page, in postcopy,
+ * resumes the guest, which runs on the destination. It can only be told to stop
+ * it again, as soon as it says that it failed. */
+static void keep_stopped(struct source *s)
+{
+    if (s->m.postcopy && s->m.committed && s->monitor.qmp) {
+        migration_log(&s->m, LOG_LEVEL_WARNING,
+                      "source QEMU failed in postcopy and may resume the "
+                      "guest: stopping it");
+        qmp_migrate_stop(s->monitor.qmp, source_qmp_timeout(s), on_kept_stopped,
+                         s);
+    }
+}
+
 static void enter_failed(struct source *s, enum qmp_migrate_status status)
 {
     const char *why = s->m.info.error_desc;
@@ -440,6 +465,9 @@ static void on_status(struct source *s, enum qmp_migrate_status status)
     case QMP_MIGRATE_FAILING:
     case QMP_MIGRATE_CANCELLED:
     case QMP_MIGRATE_CANCELLING:
+        if (s->status != status && status == QMP_MIGRATE_FAILED) {
+            keep_stopped(s);
+        }
         s->status = status;
         enter_failed(s, status);
         break;

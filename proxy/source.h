@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* The source's end of a migration: it owns every decision. docs/internals.md
- * tells the whole story; the commit protocol is design section 5. */
+ * tells the whole story, the commit protocol included. */
 #ifndef PROXY_SOURCE_H
 #define PROXY_SOURCE_H
 

@@ -70,3 +70,33 @@ def test_by_hand(lab, act):
     recover(lab, source, destination)
     lab.guest.assert_only_on(destination, idle=[source])
     lab.finish(destination)
+
+
+@pytest.mark.versions("7.2", "10.0")
+def test_a_cut_behind_the_last_page_does_not_wake_the_source(lab):
+    """QEMU 10.0 that has handed over all, and is cut off before it hears that
+    the destination has it, resumes its guest: it is stopped again at once."""
+    a, b = lab.daemons_pair(linked=True, options={"limits.pool": "1GiB"})
+    source, destination = lab.pair(memory_mib=128, work={"mib": 64, "rate": 0})
+    move = Move(a, source, destination, "B", mode="postcopy", preempt="off",
+                postcopy_after_seconds=0.1, bandwidth_bytes_per_second=SLOW)
+    move.wait_state("postcopy")
+
+    def has_handed_over():
+        status = source.qmp.migration()
+        return (status.get("status") == "postcopy-active"
+                and status["ram"]["remaining"] == 0)
+    wait_for("the last page out of QEMU", has_handed_over, 60)
+    shown = move.show()
+    # what it shows is what has left the host, not what QEMU believes
+    assert shown["progress"]["percent"] < 100, shown["progress"]
+    assert shown["progress"]["remaining_bytes"] > 0
+    cut(lab, source, destination)
+    here, there = move.wait_end_both(b)
+    assert (here["result"], there["result"]) == ("attention", "attention"), here
+    assert here["guest_is_on"] == "destination", here
+    time.sleep(0.5)
+    beats = lab.guest.beats["a"]
+    assert source.qmp.status() != "running"
+    time.sleep(1)
+    assert lab.guest.beats["a"] == beats
