@@ -60,17 +60,15 @@ const struct option_row options_table[] = {
      "It binds bulk data; pages that a guest is waiting for are never held "
      "back "
      "by it."},
-    {"limits", "pool", OPTION_SIZE, "128MiB", NULL, 0, 1024 * GIB, true,
+    {"limits", "pool", OPTION_SIZE, "1GiB", NULL, 0, 1024 * GIB, true,
      OF(pool_bytes),
      "Memory for pages of guests in postcopy that wait to be sent, so that one "
      "that a guest asks for can be sent first; all migrations of this host "
      "together, of which each that begins gets half of what is left, and never "
      "more than a quarter of the memory that is free. What "
      "is not needed is not used. More makes page faults cheaper, most of all "
-     "with QEMU up to 7.2 or without preempt; but once the source's QEMU has "
-     "handed over its last page a postcopy whose connection breaks cannot be "
-     "recovered any more, and that is the sooner the more fits here. 0: pages "
-     "are sent in QEMU's order."},
+     "with QEMU up to 7.2 or without preempt. 0: pages are sent in QEMU's "
+     "order."},
     {"limits", "sessions", OPTION_UINT, "16", NULL, 1, 256, true, OF(sessions),
      "Migrations at a time, both directions together. Another one is refused "
      "with the class \"limit\"."},

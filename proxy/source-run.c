@@ -122,8 +122,25 @@ static void prove(struct source *s,
 
 static void on_start_postcopy(void *arg, const struct error *err);
 
+static void on_least_downtime(void *arg, const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err && err->code != ERR_CANCELLED) {
+        migration_log(&s->m, LOG_LEVEL_DEBUG, "downtime-limit: %s", err->text);
+    }
+}
+
+/* Postcopy, too, QEMU ends as it ends a precopy: once what is left could be
+ * sent within downtime-limit at the speed at which its socket takes it, it
+ * writes all of that under its lock, and a connection that breaks meanwhile
+ * cannot be recovered (QEMU migration/migration.c
+ * migration_iteration_run(), 7.2, 10.0). With the smallest limit that is only
+ * the very last. */
 static void start_postcopy(struct source *s)
 {
+    qmp_migrate_set_downtime(s->monitor.qmp, 1, source_qmp_timeout(s),
+                             on_least_downtime, s);
     qmp_migrate_start_postcopy(s->monitor.qmp, source_qmp_timeout(s),
                                on_start_postcopy, s);
 }

@@ -14,6 +14,8 @@
 /* Bytes that wait until all pages have left: a read of main at most, and the
  * record before it. */
 #define RAW_BYTES_MAX (512u * 1024)
+/* What may be held in any case: more than one read. */
+#define LEAST_BYTES (256u * 1024)
 #define SECTION_BYTES 5 /* type, id */
 #define FOOTER_BYTES 5
 #define WORD_BYTES 8
@@ -367,15 +369,29 @@ static bool has_raw(const struct pages *p)
     return raw_is_there(&p->before) || raw_is_there(&p->after);
 }
 
+/* Of pages that QEMU has still to send. */
+static uint64_t to_come_bytes(const struct pages *p)
+{
+    uint64_t expected = records_expected_bytes(p->main);
+    uint64_t came = p->stats.pages << PAGE_BITS;
+
+    if (expected == 0) {
+        return UINT64_MAX; /* it did not say */
+    }
+    return expected > came ? expected - came : 0;
+}
+
 size_t pages_room_main(const struct pages *p)
 {
     bool awaits = pool_wanted(p->pool) > 0;
+    uint64_t limit = awaits ? p->config.ceiling_bytes : p->config.soft_bytes;
+    uint64_t most = to_come_bytes(p);
 
     if (p->end_due || p->is_lost || has_raw(p)) {
         return 0;
     }
-    return pool_room(p->pool,
-                     awaits ? p->config.ceiling_bytes : p->config.soft_bytes);
+    most = most > LEAST_BYTES ? most : LEAST_BYTES;
+    return pool_room(p->pool, limit < most ? limit : most);
 }
 
 size_t pages_room_preempt(const struct pages *p)

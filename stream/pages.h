@@ -19,6 +19,10 @@
  * have; the END also waits until the urgent pieces are there. Behind END
  * everything passes as it is again.
  *
+ * The pool never holds more than what is still to come. A QEMU that has written
+ * its last page waits for the end and can no longer recover if the connection
+ * breaks; so the last page is taken from it when little else is left to send.
+ *
  * Pages that QEMU sends on the preempt channel go through the pool, too, as
  * urgent ones: so the two channels never carry one twice. */
 #ifndef STREAM_PAGES_H

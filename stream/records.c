@@ -11,6 +11,7 @@
 #include "stream/bytes.h"
 
 /* Commands (QEMU migration/savevm.c enum qemu_vm_cmd). */
+#define COMMAND_DISCARD 6u /* POSTCOPY_RAM_DISCARD */
 #define COMMAND_PACKAGED 7u
 #define COMMAND_LAST 11u
 
@@ -53,6 +54,7 @@ struct records {
     bool in_section; /* of RAM, so also all of a preempt channel */
     bool in_end;     /* the section is an END section */
     bool at_devices;
+    uint64_t expected_bytes;
     uint8_t buf[BUF_BYTES];
 };
 
@@ -137,8 +139,25 @@ static void take_package(struct records *r)
     }
 }
 
+/* u8 version, u8 length, name, u8 0, then be64 start and be64 length of each
+ * range (QEMU migration/savevm.c qemu_savevm_send_postcopy_ram_discard()). */
+static void count_discard(struct records *r)
+{
+    size_t at = 5 + 3 + (size_t)r->buf[6];
+
+    for (; r->buf[5] == 0 && at + 16 <= r->have; at += 16) {
+        uint64_t bytes = bytes_get_be64(r->buf + at + 8);
+        r->expected_bytes = r->expected_bytes + bytes < bytes
+                                ? UINT64_MAX
+                                : r->expected_bytes + bytes;
+    }
+}
+
 static void end_command(struct records *r)
 {
+    if (bytes_get_be16(r->buf + 1) == COMMAND_DISCARD && r->have > 6) {
+        count_discard(r);
+    }
     if (is_splitting(r)) {
         r->ops.on_record(r->arg, r->buf, r->have);
     }
@@ -437,6 +456,11 @@ struct records *records_new(const struct stream_head *head, bool is_preempt,
 void records_free(struct records *r)
 {
     free(r);
+}
+
+uint64_t records_expected_bytes(const struct records *r)
+{
+    return r->expected_bytes;
 }
 
 enum records_state records_state(const struct records *r)

@@ -86,6 +86,10 @@ void records_free(struct records *records); /* NULL is fine */
  * behind the blob), and where it becomes OPAQUE. */
 size_t records_feed(struct records *records, const uint8_t *bytes, size_t len);
 
+/* How many bytes of pages are to come in postcopy, as far as is known: the
+ * source's QEMU tells the destination's to discard them before it begins. */
+uint64_t records_expected_bytes(const struct records *records);
+
 enum records_state records_state(const struct records *records);
 
 /* OPAQUE, because the state of the devices follows: so ends every precopy. */

@@ -46,9 +46,7 @@ def recover(lab, source, destination):
 @pytest.mark.versions("7.2", "10.0", long=["7.2-10.0", "10.0-7.2"])
 @pytest.mark.parametrize("act", [cut, pause_source, pause_destination])
 def test_by_hand(lab, act):
-    # a source that has been relieved of its last page cannot be recovered: none
-    # is taken from it before it can be sent
-    a, b = lab.daemons_pair(linked=True, options={"limits.pool": "0"})
+    a, b = lab.daemons_pair(linked=True)
     source, destination = lab.pair(memory_mib=128, work={"mib": 64, "rate": 0})
     move = Move(a, source, destination, "B", mode="postcopy", preempt="off",
                 postcopy_after_seconds=0.1, bandwidth_bytes_per_second=SLOW)

@@ -80,6 +80,51 @@ static void more_is_read_while_a_page_is_awaited(void **state)
     free(head);
 }
 
+/* Else QEMU would be done long before the destination has all. */
+static void no_more_is_held_than_is_still_to_come(void **state)
+{
+    enum { ALL = 200 };
+    struct stream_head *head = make_head();
+    struct pages_config config = {.soft_bytes = ALL * PAGE,
+                                  .ceiling_bytes = ALL * PAGE};
+    struct error err = ERROR_INIT;
+    struct pages *p = pages_new(head, &config, &err);
+    struct text t = text_new();
+    static uint8_t buf[PAGES_BULK_BYTES];
+    struct pages_stats stats = {.pool_bytes = 0};
+    struct pages_out out;
+    int before = -1;
+
+    /* discard pages 1 to 200 of pc.ram, in two ranges of 100 */
+    add(&t,
+        "\x08\0\6\0\x29\0\6pc.ram\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\6\x40\0"
+        "\0\0\0\0\0\6\x50\0\0\0\0\0\0\6\x40\0",
+        46);
+    add_package(&t);
+    assert_int_equal(pages_watch_main(p, t.bytes, t.len), t.len);
+    assert_int_equal(pages_state(p), PAGES_REORDER);
+    t.len = 0;
+    begin_section(&t, RECORDS_TYPE_PART);
+    assert_int_equal(pages_split_main(p, t.bytes, t.len, &err), 0);
+    for (uint64_t i = 1; i <= ALL;) {
+        uint64_t held = stats.pool_bytes / PAGE, to_come = ALL + 1 - i;
+        if (pages_room_main(p) < PAGES_RECORD_BYTES_MAX) {
+            assert_true(held + 2 >= to_come || held + 2 >= 64);
+            assert_true(pages_next_bulk(p, buf, sizeof(buf), true, &out));
+        } else {
+            assert_true(held <= to_come || held <= 64);
+            t.len = 0;
+            add_page(&t, 0, i++, &before);
+            assert_int_equal(pages_split_main(p, t.bytes, t.len, &err), 0);
+        }
+        pages_get_stats(p, &stats);
+    }
+    assert_in_range(stats.pool_bytes / PAGE, 32, 64);
+    pages_free(p);
+    free(t.bytes);
+    free(head);
+}
+
 /* ---- what is not understood ---- */
 
 static void what_is_not_understood_before_passes(void **state)
@@ -235,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_requested_page_is_next),
         cmocka_unit_test(more_is_read_while_a_page_is_awaited),
+        cmocka_unit_test(no_more_is_held_than_is_still_to_come),
         cmocka_unit_test(what_is_not_understood_before_passes),
         cmocka_unit_test(a_precopy_comes_to_the_devices),
         cmocka_unit_test(

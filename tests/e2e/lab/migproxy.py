@@ -4,6 +4,7 @@ import dataclasses
 import http.client
 import json
 import pathlib
+import random
 import re
 import socket
 import subprocess
@@ -26,10 +27,16 @@ def make_pki(directory, *names, options=()):
 
 
 def free_port():
-    """A port of the loopback that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of the loopback that nothing listens on now, and that no outgoing
+    connection gets from the kernel (those are from 32768 on)."""
+    while True:
+        port = random.randint(16000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 def program(name):
