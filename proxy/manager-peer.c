@@ -2,21 +2,10 @@
 /* What the other daemons ask of the migrations. */
 #include <string.h>
 
+#include "proxy/api-member.h"
 #include "proxy/error-json.h"
 #include "proxy/manager-private.h"
 #include "qmp/json-value.h"
-
-static bool is_id(const char *text)
-{
-    size_t length = strlen(text);
-
-    if (!length || length > API_ID_MAX || !strcmp(text, ".") ||
-        !strcmp(text, "..")) {
-        return false;
-    }
-    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                        "0123456789._-") == length;
-}
 
 static void refuse(struct peer_request *request, enum error_code code,
                    const char *format, const char *a, const char *b)
@@ -177,7 +166,7 @@ static void on_request(void *arg, struct peer_request *request)
     struct ended *ended;
 
     if (!json_value_text(peer_request_params(request), "migration", &id) ||
-        !is_id(id)) {
+        !api_member_is_id(id)) {
         refuse(request, ERR_PROTOCOL, "%s: no good \"migration\" id%s",
                peer_request_method(request), "");
         return;
