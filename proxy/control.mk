@@ -19,7 +19,9 @@ libmpproxy_la_SOURCES += \
 	proxy/manager-private.h \
 	proxy/metrics.c proxy/metrics.h \
 	proxy/migration.c proxy/migration.h \
+	proxy/migration-counts.c \
 	proxy/migration-json.c \
+	proxy/migration-record.c \
 	proxy/migration-state.c proxy/migration-state.h \
 	proxy/monitor.c proxy/monitor.h \
 	proxy/peer.c proxy/peer.h \

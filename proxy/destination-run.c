@@ -394,7 +394,7 @@ static void on_resume_info(void *arg, const struct qmp_migrate_info *info,
     if (err || migration_state_is_end(d->m.state)) {
         return;
     }
-    d->m.info = *info;
+    migration_take_info(&d->m, info, false);
     d->completed = info->status == QMP_MIGRATE_COMPLETED;
     if (d->m.postcopy && !d->completed) {
         destination_failf(d, ERR_DAEMON_RESTARTED,
@@ -536,7 +536,7 @@ static void on_finish_info(void *arg, const struct qmp_migrate_info *info,
         return;
     }
     if (info) {
-        d->m.info = *info;
+        migration_take_info(&d->m, info, false);
         if (info->has_postcopy_blocktime && d->m.postcopy) {
             d->m.vcpu_blocktime_ms = (int64_t)info->postcopy_blocktime_ms;
         }

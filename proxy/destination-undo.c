@@ -161,15 +161,12 @@ void destination_undo_late(struct destination *d)
 /* Bound not to start, on disk if that is possible at all. */
 static void begin_undo(struct destination *d)
 {
-    struct error err = ERROR_INIT;
-
     d->undoing = true;
     d->awaits_abort = d->m.state != MIGRATION_PREPARING;
     if (d->m.state == MIGRATION_CANCELLING) { /* taken over, or cont failed */
         migration_save(&d->m);
-    } else if (migration_commit_state(&d->m, MIGRATION_CANCELLING, &err)) {
-        migration_log(&d->m, LOG_LEVEL_ERROR, "%s", err.text);
-        d->m.state = MIGRATION_CANCELLING;
+    } else {
+        migration_set_state(&d->m, MIGRATION_CANCELLING);
     }
     loop_timer_stop(&d->loaded);
     /* the source may need its own cancel-timeout before it tells */

@@ -85,6 +85,7 @@ static void tick_cb(void *arg)
 
     loop_timer_start(&d->tick, DESTINATION_TICK);
     check_postcopy_path(d);
+    migration_measure_rate(&d->m);
     destination_ask_qemu(d);
     if (migration_state_is_end(d->m.state)) {
         return; /* the tick is stopped */
@@ -130,6 +131,11 @@ static struct destination *destination_new(const struct migration_env *env,
     loop_timer_init(&d->loaded, env->control, destination_loaded_cb, d);
     loop_timer_start(&d->tick, DESTINATION_TICK);
     return d;
+}
+
+bool destination_has_used_qemu(const struct destination *d)
+{
+    return d->incoming_sent;
 }
 
 static void refuse_request(struct peer_request *request, enum error_code code,

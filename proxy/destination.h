@@ -37,6 +37,10 @@ void destination_free(struct destination *destination);
 
 struct migration *destination_migration(struct destination *destination);
 
+/* Whether migrate-incoming was sent: a QEMU takes it once, so it can wait for
+ * no other migration. */
+bool destination_has_used_qemu(const struct destination *destination);
+
 /* A request about this migration; is answered, now or later. */
 void destination_on_request(struct destination *destination,
                             struct peer_request *request);

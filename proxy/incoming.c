@@ -75,6 +75,19 @@ struct incoming_entry *incoming_find(struct incoming *incoming, const char *id)
     return NULL;
 }
 
+struct incoming_entry *incoming_find_migration(struct incoming *incoming,
+                                               const char *migration)
+{
+    LIST_EACH (node, &incoming->entries) {
+        struct incoming_entry *entry =
+            container_of(node, struct incoming_entry, node);
+        if (!strcmp(entry->migration, migration)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
 void incoming_remove(struct incoming *incoming, struct incoming_entry *entry)
 {
     list_remove(&entry->node);
@@ -97,5 +110,8 @@ json_object *incoming_entry_to_json(const struct incoming_entry *entry)
     json_object_object_add(object, "qmp",
                            json_object_new_string(entry->said.qmp_path));
     json_object_object_add(object, "since", json_object_new_string(since));
+    json_object_object_add(
+        object, "migration",
+        entry->migration[0] ? json_object_new_string(entry->migration) : NULL);
     return object;
 }

@@ -2,9 +2,10 @@
 /* Which QEMU of this host waits for which guest, as said by POST /v1/incoming:
  * for hosts whose monitors lie where no template finds them. Pure.
  *
- * What is said lasts until a guest has arrived by it, until it is said anew or
- * taken back, or until the daemon ends: whoever manages the host says it right
- * before the migration. */
+ * What is said lasts until a migration has used that QEMU, however it ended: a
+ * QEMU takes one incoming migration. Or until it is said anew or taken back, or
+ * the daemon ends: whoever manages the host says it right before the
+ * migration. */
 #ifndef PROXY_INCOMING_H
 #define PROXY_INCOMING_H
 
@@ -20,6 +21,7 @@ struct incoming_entry {
     char id[API_ID_MAX + 1];
     struct api_incoming said;
     int64_t since_wall_us;
+    char migration[API_ID_MAX + 1]; /* under way to it; "": none */
 };
 
 struct incoming {
@@ -37,10 +39,12 @@ const struct incoming_entry *incoming_add(struct incoming *incoming,
                                           const struct api_incoming *said,
                                           int64_t wall_us, struct error *err);
 
-/* By guest, by id; NULL if there is none. */
+/* By guest, by id, by the migration under way to it; NULL if there is none. */
 struct incoming_entry *incoming_find_vm(struct incoming *incoming,
                                         const char *vm);
 struct incoming_entry *incoming_find(struct incoming *incoming, const char *id);
+struct incoming_entry *incoming_find_migration(struct incoming *incoming,
+                                               const char *migration);
 
 /* Forgets one and frees it. */
 void incoming_remove(struct incoming *incoming, struct incoming_entry *entry);

@@ -26,9 +26,7 @@ static void add_migration(struct metrics *metrics, struct migration *m)
 {
     struct metrics one = {.postcopies = 0};
 
-    if (m->carrier) {
-        carrier_get_stats(m->carrier, &m->final_stats);
-    }
+    migration_refresh(m);
     const struct carrier_stats *stats = &m->final_stats;
     one.sent_bytes = stats->wire_sent_bytes;
     one.received_bytes = stats->wire_received_bytes;

@@ -79,13 +79,18 @@ static void on_prepare(struct manager *manager, struct peer_request *request,
             }
         }
     }
-    const struct incoming_entry *waiting =
-        incoming_find_vm(&manager->incoming, vm);
+    struct incoming_entry *waiting = incoming_find_vm(&manager->incoming, vm);
     struct destination *destination = destination_start(
         &manager->env, request, &wish, waiting ? &waiting->said : NULL);
-    if (destination) {
-        manager_add(manager, destination_migration(destination));
+    if (!destination) {
+        return;
     }
+    struct migration *m = destination_migration(destination);
+    if (waiting && !strcmp(waiting->said.qmp_path, m->qmp_path)) {
+        json_value_copy_text(waiting->migration, sizeof(waiting->migration),
+                             id);
+    }
+    manager_add(manager, m);
 }
 
 /* The source's word on a migration that had ended here before it came: both

@@ -128,16 +128,19 @@ struct ended *manager_keep_record(struct manager *manager, struct migration *m)
                        migration_to_record(m));
 }
 
-/* The QEMU that was said to wait has its guest. */
-static void forget_incoming(struct manager *manager, const struct migration *m)
+/* The QEMU that was said to wait has its guest, or was used in vain. One that
+ * was only looked at waits on. */
+static void forget_incoming(struct manager *manager, struct migration *m)
 {
     struct incoming_entry *entry =
-        m->is_source || m->state != MIGRATION_COMPLETED
+        m->is_source
             ? NULL
-            : incoming_find_vm(&manager->incoming, m->request.vm);
+            : incoming_find_migration(&manager->incoming, m->request.id);
 
-    if (entry && !strcmp(entry->said.qmp_path, m->qmp_path)) {
+    if (entry && destination_has_used_qemu(manager_destination(m))) {
         incoming_remove(&manager->incoming, entry);
+    } else if (entry) {
+        entry->migration[0] = '\0';
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* A migration as the API shows it and as it stands on disk. */
+/* A migration as the API shows it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,52 +53,128 @@ static json_object *failure_to_json(const struct migration *m)
     return error_json_new(&m->failure.error, m->failure.side);
 }
 
-/* What QEMU counts as sent and the page pool still holds. */
-static uint64_t held_bytes(const struct migration *m)
-{
-    return m->is_source ? m->final_stats.pages.pages.pool_bytes : 0;
-}
-
 static uint64_t less_held(const struct migration *m, uint64_t bytes)
 {
-    uint64_t held = held_bytes(m);
+    uint64_t held = migration_held_bytes(m);
     return bytes > held ? bytes - held : 0;
 }
 
-static json_object *progress_to_json(const struct migration *m)
+/* A number, or null where it is not known. */
+static void add_if(json_object *to, const char *name, bool is_known,
+                   uint64_t value)
 {
-    const struct qmp_migrate_info *info = &m->info;
-    json_object *object = json_object_new_object();
-    uint64_t total = info->ram_total_bytes;
-    uint64_t left = info->ram_remaining_bytes + held_bytes(m);
-    uint64_t rate = m->policy.rate_bytes_per_second;
-    uint64_t dirty = m->policy.dirty_bytes_per_second;
-    double percent = 0;
+    json_object_object_add(to, name,
+                           is_known ? json_object_new_uint64(value) : NULL);
+}
+
+/* One that is 0 until it is measured. */
+static void add_measured(json_object *to, const char *name, uint64_t value)
+{
+    add_if(to, name, value > 0, value);
+}
+
+/* Of the record by which it was taken over, a reference; NULL: there is none.
+ */
+static json_object *from_past(const struct migration *m, const char *group,
+                              const char *name)
+{
+    json_object *object = m->counts.past;
+    json_object *member = NULL;
+
+    if (group && !json_value_object(object, group, &object)) {
+        return NULL;
+    }
+    json_object_object_get_ex(object, name, &member);
+    return json_object_get(member);
+}
+
+/* Whether QEMU's numbers are known: none is sent before the first pass. */
+static bool is_counted(const struct migration *m)
+{
+    return m->info.has_ram || (!m->counts.past && !m->active_at);
+}
+
+/* With one decimal, and 100 only where nothing is left. */
+static json_object *percent_to_json(const struct migration *m)
+{
+    char text[16];
 
     if (m->state == MIGRATION_COMPLETED) {
-        left = 0; /* the last poll was before the end */
-        percent = 100;
-    } else if (total && left <= total) {
-        percent = 100.0 * (double)(total - left) / (double)total;
+        return json_object_new_double_s(100, "100.0");
     }
+    if (!m->is_source || (!m->info.has_ram && m->counts.past)) {
+        return NULL;
+    }
+    double percent =
+        (double)(uint64_t)(m->counts.percent * 10 + 1e-6) / 10; /* down */
+    snprintf(text, sizeof(text), "%.1f", percent);
+    return json_object_new_double_s(percent, text);
+}
+
+/* Whether memory moves now, so that there are rates. */
+static bool is_moving(const struct migration *m)
+{
+    return m->state >= MIGRATION_PRECOPY && m->state <= MIGRATION_POSTCOPY;
+}
+
+static void add_outlook(json_object *object, const struct migration *m,
+                        uint64_t left)
+{
+    uint64_t rate = m->policy.rate_bytes_per_second;
+    uint64_t dirty = m->policy.dirty_bytes_per_second;
     bool converging =
         m->state != MIGRATION_PRECOPY || policy_is_converging(&m->policy);
-    json_object_object_add(object, "percent", json_object_new_double(percent));
-    add_uint(object, "transferred_bytes",
-             less_held(m, info->ram_transferred_bytes));
-    add_uint(object, "remaining_bytes", left);
-    add_uint(object, "total_bytes", total);
-    add_uint(object, "rate_bytes_per_second", rate);
-    add_uint(object, "dirty_rate_bytes_per_second", dirty);
     uint64_t net = m->state == MIGRATION_POSTCOPY ? rate
                    : rate > dirty                 ? rate - dirty
                                                   : 0;
+
     add_known(object, "eta_seconds",
-              net && converging && !migration_state_is_end(m->state)
-                  ? (int64_t)(left / net)
-                  : -1);
-    add_uint(object, "pass", info->ram_dirty_sync_count);
+              net && converging && is_moving(m) ? (int64_t)(left / net) : -1);
     add_bool(object, "converging", converging);
+}
+
+static json_object *source_progress_to_json(const struct migration *m)
+{
+    const struct qmp_migrate_info *info = &m->info;
+    json_object *object = json_object_new_object();
+    uint64_t left = m->state == MIGRATION_COMPLETED
+                        ? 0
+                        : info->ram_remaining_bytes + migration_held_bytes(m);
+    bool is_precopy = m->state == MIGRATION_PRECOPY;
+
+    json_object_object_add(object, "percent", percent_to_json(m));
+    add_if(object, "transferred_bytes", is_counted(m),
+           less_held(m, info->ram_transferred_bytes));
+    add_if(object, "remaining_bytes", info->has_ram, left);
+    add_if(object, "total_bytes", info->has_ram, info->ram_total_bytes);
+    /* QEMU measures it after 100 ms */
+    add_if(object, "rate_bytes_per_second",
+           is_moving(m) &&
+               (m->policy.rate_bytes_per_second || info->total_time_ms >= 1000),
+           m->policy.rate_bytes_per_second);
+    /* ... and this at the end of a pass; in postcopy it stays as it was */
+    add_measured(object, "dirty_rate_bytes_per_second",
+                 is_precopy ? m->policy.dirty_bytes_per_second : 0);
+    add_outlook(object, m, left);
+    add_if(object, "pass", is_counted(m), info->ram_dirty_sync_count);
+    return object;
+}
+
+/* It knows what has come, and not what is still to come. */
+static json_object *destination_progress_to_json(const struct migration *m)
+{
+    json_object *object = json_object_new_object();
+    json_object *past = from_past(m, "progress", "transferred_bytes");
+
+    json_object_object_add(object, "percent", percent_to_json(m));
+    if (m->counts.past) {
+        json_object_object_add(object, "transferred_bytes", past);
+    } else {
+        add_uint(object, "transferred_bytes", migration_forward_bytes(m));
+    }
+    add_if(object, "rate_bytes_per_second",
+           is_moving(m) && m->carrier && m->counts.has_received_rate,
+           m->counts.received_bytes_per_second);
     return object;
 }
 
@@ -133,6 +209,32 @@ static json_object *channels_to_json(const struct carrier_stats *stats)
     return array;
 }
 
+static void add_wire(json_object *object, const char *name,
+                     const struct migration *m, uint64_t bytes)
+{
+    if (m->counts.past) {
+        json_object_object_add(object, name, from_past(m, "totals", name));
+    } else {
+        add_uint(object, name, bytes);
+    }
+}
+
+/* Those by phase are of the source's QEMU, since 7.0. What went by multifd it
+ * counts apart. */
+static void add_phase_bytes(json_object *object, const struct migration *m)
+{
+    const struct qmp_migrate_info *info = &m->info;
+    bool has_them = m->is_source && is_counted(m) &&
+                    (info->has_phase_bytes || !info->has_ram);
+
+    add_if(object, "precopy_bytes", has_them,
+           info->ram_precopy_bytes + m->counts.multifd_bytes[true]);
+    add_if(object, "downtime_bytes", has_them,
+           info->ram_downtime_bytes + m->counts.multifd_bytes[false]);
+    add_if(object, "postcopy_bytes", has_them,
+           less_held(m, info->ram_postcopy_bytes));
+}
+
 static json_object *totals_to_json(const struct migration *m,
                                    const struct carrier_stats *stats)
 {
@@ -141,26 +243,26 @@ static json_object *totals_to_json(const struct migration *m,
                             ? m->page_requests
                             : stats->page_requests;
 
-    add_uint(object, "wire_sent_bytes", stats->wire_sent_bytes);
-    add_uint(object, "wire_received_bytes", stats->wire_received_bytes);
+    add_wire(object, "wire_sent_bytes", m, stats->wire_sent_bytes);
+    add_wire(object, "wire_received_bytes", m, stats->wire_received_bytes);
     add_uint(object, "page_requests", requests);
-    add_uint(object, "precopy_bytes", m->info.ram_precopy_bytes);
-    add_uint(object, "postcopy_bytes",
-             less_held(m, m->info.ram_postcopy_bytes));
-    add_uint(object, "downtime_bytes", m->info.ram_downtime_bytes);
+    add_phase_bytes(object, m);
     add_known(object, "vcpu_blocktime_ms", m->vcpu_blocktime_ms);
     return object;
 }
 
-static json_object *path_to_json(const struct carrier_stats *stats)
+/* Of the way on which pages go, so not all of it is known at their end. */
+static json_object *path_to_json(const struct migration *m,
+                                 const struct carrier_stats *stats)
 {
     json_object *object = json_object_new_object();
 
-    add_uint(object, "rtt_us", (uint64_t)(stats->express_rtt / MP_US));
-    add_uint(object, "bulk_rtt_us", (uint64_t)(stats->bulk_rtt / MP_US));
-    add_uint(object, "window_bytes", stats->window_bytes);
-    add_uint(object, "rate_bytes_per_second",
-             stats->path_rate_bytes_per_second);
+    add_measured(object, "rtt_us", (uint64_t)(stats->express_rtt / MP_US));
+    add_measured(object, "bulk_rtt_us", (uint64_t)(stats->bulk_rtt / MP_US));
+    add_measured(object, "window_bytes",
+                 m->is_source ? stats->window_bytes : 0);
+    add_measured(object, "rate_bytes_per_second",
+                 m->is_source ? stats->path_rate_bytes_per_second : 0);
     return object;
 }
 
@@ -217,6 +319,24 @@ static json_object *pages_to_json(const struct migration *m,
     return object;
 }
 
+/* Until now, in the order in which they come. */
+static json_object *phases_to_json(const struct migration *m)
+{
+    json_object *object = json_object_new_object();
+    mp_time now = loop_now(m->env->control) - m->counts.phase_began;
+
+    for (int i = 0; i < MIGRATION_STATES; i++) {
+        enum migration_state state = (enum migration_state)i;
+        bool is_now = state == m->state;
+        mp_time time = m->counts.phases[i] + (is_now ? now : 0);
+        if (!migration_state_is_end(state) && (is_now || m->counts.phases[i])) {
+            json_object_object_add(object, migration_state_name(state),
+                                   json_object_new_int64(time / MP_MS));
+        }
+    }
+    return object;
+}
+
 static json_object *limits_to_json(const struct migration *m)
 {
     json_object *limits = json_object_new_object();
@@ -230,15 +350,47 @@ static json_object *limits_to_json(const struct migration *m)
     return limits;
 }
 
+/* The data path, as it is or, of an earlier daemon's, as it was. */
+static void add_data_path(json_object *object, const struct migration *m,
+                          const struct carrier_stats *stats)
+{
+    if (m->counts.past) {
+        static const char *const names[] = {"path", "channels", "stream",
+                                            "pages"};
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            json_object *member = from_past(m, NULL, names[i]);
+            if (m->is_source || strcmp(names[i], "pages")) {
+                json_object_object_add(object, names[i], member);
+            }
+        }
+        return;
+    }
+    json_object_object_add(object, "path", path_to_json(m, stats));
+    json_object_object_add(object, "channels", channels_to_json(stats));
+    add_text(object, "stream", stats->stream_state);
+    if (m->is_source) {
+        json_object_object_add(object, "pages",
+                               pages_to_json(m, &stats->pages));
+    }
+}
+
+static void add_times(json_object *object, const struct migration *m)
+{
+    mp_time end = m->ended ? m->ended : loop_now(m->env->control);
+
+    add_wall(object, "started_at", m->started_wall_us);
+    add_wall(object, "ended_at", m->ended_wall_us);
+    add_uint(object, "elapsed_ms", (uint64_t)((end - m->began) / MP_MS));
+    json_object_object_add(object, "phases_ms", phases_to_json(m));
+    add_wall(object, "counted_at", m->counts.wall_us);
+}
+
 json_object *migration_to_json(struct migration *m)
 {
     json_object *object = json_object_new_object();
-    mp_time end = m->ended ? m->ended : loop_now(m->env->control);
-
-    if (m->carrier) {
-        carrier_get_stats(m->carrier, &m->final_stats);
-    }
     const struct carrier_stats *stats = &m->final_stats;
+
+    migration_refresh(m);
     add_text(object, "id", m->request.id);
     add_text(object, "vm", m->request.vm);
     add_text(object, "uuid", m->uuid);
@@ -258,162 +410,13 @@ json_object *migration_to_json(struct migration *m)
     add_text(object, "guest_is_on", m->guest_is_on);
     json_object_object_add(object, "error", failure_to_json(m));
     add_text(object, "advice", m->advice);
-    add_wall(object, "started_at", m->started_wall_us);
-    add_wall(object, "ended_at", m->ended_wall_us);
-    add_uint(object, "elapsed_ms", (uint64_t)((end - m->began) / MP_MS));
-    json_object_object_add(object, "progress", progress_to_json(m));
+    add_times(object, m);
+    json_object_object_add(object, "progress",
+                           m->is_source ? source_progress_to_json(m)
+                                        : destination_progress_to_json(m));
     json_object_object_add(object, "downtime", downtime_to_json(m));
     json_object_object_add(object, "totals", totals_to_json(m, stats));
-    json_object_object_add(object, "path", path_to_json(stats));
-    json_object_object_add(object, "channels", channels_to_json(stats));
-    add_text(object, "stream", stats->stream_state);
-    if (m->is_source) {
-        json_object_object_add(object, "pages",
-                               pages_to_json(m, &stats->pages));
-    }
+    add_data_path(object, m, stats);
     add_text(object, "run_state_at_switchover", m->run_state);
     return object;
-}
-
-void migration_request_key(const struct api_migrate *request, char *buf,
-                           size_t size)
-{
-    snprintf(buf, size,
-             "vm=%s to=%s qmp=%s dest_qmp=%s mode=%s preempt=%s multifd=%u "
-             "postcopy_after=%.3f bandwidth=%llu max_downtime=%u timeout=%.3f "
-             "on_timeout=%s",
-             request->vm, request->peer, request->qmp_path,
-             request->dest_qmp_path, api_mode_name(request->mode),
-             api_preempt_name(request->preempt), request->multifd,
-             request->postcopy_after_seconds,
-             (unsigned long long)request->bandwidth_bytes_per_second,
-             request->max_downtime_ms, request->timeout_seconds,
-             api_on_timeout_name(request->on_timeout));
-}
-
-json_object *migration_to_record(struct migration *m)
-{
-    json_object *record = migration_to_json(m);
-    json_object *object = json_object_new_object();
-
-    add_text(record, "state", migration_state_name(m->state));
-    add_text(object, "request", m->request_key);
-    add_bool(object, "committed", m->committed);
-    add_bool(object, "started", m->started);
-    add_bool(object, "will_not_start", m->will_not_start);
-    add_bool(object, "should_run", m->should_run);
-    add_bool(object, "cancelled", m->cancelled);
-    add_text(object, "qmp_path", m->qmp_path);
-    add_uint(object, "qemu_pid", (uint64_t)m->qemu_pid);
-    add_uint(object, "qemu_start_ticks", m->qemu_start_ticks);
-    add_text(object, "qemu_version", m->qemu_version);
-    json_object_object_add(object, "started_wall_us",
-                           json_object_new_int64(m->started_wall_us));
-    add_bool(object, "capabilities_changed", m->caps_changed);
-    json_object_object_add(object, "capabilities",
-                           m->caps ? qmp_caps_to_json(m->caps) : NULL);
-    json_object_object_add(object, "blocks", json_object_get(m->blocks));
-    json_object_object_add(object, "sections", json_object_get(m->sections));
-    json_object_object_add(record, "successor", object);
-    return record;
-}
-
-static int missing(struct error *err, const char *name)
-{
-    return error_set(err, ERR_IO, "the record has no \"%s\"", name);
-}
-
-static int take_successor(struct migration *m, json_object *object,
-                          struct error *err)
-{
-    json_object *caps;
-    const char *text;
-    uint64_t pid = 0;
-
-    if (!json_value_bool(object, "committed", &m->committed) ||
-        !json_value_bool(object, "started", &m->started) ||
-        !json_value_bool(object, "will_not_start", &m->will_not_start) ||
-        !json_value_bool(object, "should_run", &m->should_run)) {
-        return missing(err, "successor: committed, started, will_not_start, "
-                            "should_run");
-    }
-    json_value_int(object, "started_wall_us", &m->started_wall_us);
-    m->guest_is_on = m->started     ? MIGRATION_DESTINATION
-                     : m->committed ? "unknown"
-                                    : MIGRATION_SOURCE;
-    json_value_bool(object, "cancelled", &m->cancelled);
-    json_value_bool(object, "capabilities_changed", &m->caps_changed);
-    if (json_value_text(object, "request", &text)) {
-        json_value_copy_text(m->request_key, sizeof(m->request_key), text);
-    }
-    if (json_value_text(object, "qmp_path", &text)) {
-        json_value_copy_text(m->qmp_path, sizeof(m->qmp_path), text);
-    }
-    json_value_uint(object, "qemu_pid", &pid);
-    m->qemu_pid = (pid_t)pid;
-    json_value_uint(object, "qemu_start_ticks", &m->qemu_start_ticks);
-    if (json_value_object(object, "capabilities", &caps)) {
-        m->caps = qmp_caps_from_json(caps, err);
-        if (!m->caps) {
-            return -1;
-        }
-    }
-    if (json_value_array(object, "blocks", &m->blocks)) {
-        json_object_get(m->blocks);
-    }
-    if (json_value_array(object, "sections", &m->sections)) {
-        json_object_get(m->sections);
-    }
-    return 0;
-}
-
-int migration_from_record(struct migration *m, json_object *record,
-                          struct error *err)
-{
-    json_object *successor;
-    const char *text;
-    uint64_t multifd;
-
-    if (!json_value_text(record, "state", &text) ||
-        !migration_state_of_name(text, &m->state)) {
-        return missing(err, "state");
-    }
-    json_object *failure;
-    if (m->state == MIGRATION_CANCELLING &&
-        json_value_object(record, "error", &failure)) {
-        /* the first cause is of before this process */
-        const char *side =
-            error_json_read(failure, MIGRATION_SOURCE, &m->failure.error);
-        m->failure.is_set = true;
-        json_value_copy_text(m->failure.side, sizeof(m->failure.side), side);
-    }
-    if (json_value_text(record, "vm", &text)) {
-        json_value_copy_text(m->request.vm, sizeof(m->request.vm), text);
-    }
-    if (!json_value_text(record, "peer", &text)) {
-        return missing(err, "peer");
-    }
-    json_value_copy_text(m->request.peer, sizeof(m->request.peer), text);
-    if (json_value_text(record, "uuid", &text)) {
-        json_value_copy_text(m->uuid, sizeof(m->uuid), text);
-    }
-    if (json_value_text(record, "run_state_at_switchover", &text)) {
-        json_value_copy_text(m->run_state, sizeof(m->run_state), text);
-    }
-    for (int i = API_MODE_AUTO;
-         json_value_text(record, "mode", &text) && i <= API_MODE_POSTCOPY;
-         i++) {
-        if (!strcmp(text, api_mode_name((enum api_mode)i))) {
-            m->request.mode = (enum api_mode)i;
-        }
-    }
-    if (json_value_uint(record, "multifd_channels", &multifd)) {
-        m->request.multifd = (unsigned)multifd;
-    }
-    json_value_bool(record, "postcopy", &m->postcopy);
-    json_value_bool(record, "preempt", &m->preempt);
-    if (!json_value_object(record, "successor", &successor)) {
-        return missing(err, "successor");
-    }
-    return take_successor(m, successor, err);
 }

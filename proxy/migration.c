@@ -25,6 +25,8 @@ void migration_init(struct migration *m, const struct migration_env *env,
     m->guest_is_on = MIGRATION_SOURCE;
     m->started_wall_us = clock_wall_us();
     m->began = loop_now(env->control);
+    m->counts.wall_us = m->started_wall_us;
+    m->counts.phase_began = m->began;
     m->blackout_us = -1;
     m->vcpu_blocktime_ms = -1;
 }
@@ -35,6 +37,8 @@ void migration_done(struct migration *m)
     qmp_caps_free(m->caps);
     json_object_put(m->blocks);
     json_object_put(m->sections);
+    json_object_put(m->counts.past);
+    m->counts.past = NULL;
     m->caps = NULL;
     m->blocks = NULL;
     m->sections = NULL;
@@ -69,21 +73,32 @@ void migration_save(struct migration *m)
     }
 }
 
+static void enter(struct migration *m, enum migration_state state)
+{
+    mp_time now = loop_now(m->env->control);
+
+    m->counts.phases[m->state] += now - m->counts.phase_began;
+    m->counts.phase_began = now;
+    m->state = state;
+    if (migration_state_is_end(state)) {
+        m->ended = now;
+        m->ended_wall_us = clock_wall_us();
+    }
+}
+
 int migration_commit_state(struct migration *m, enum migration_state state,
                            struct error *err)
 {
     enum migration_state before = m->state;
-    int64_t ended_wall_us = m->ended_wall_us;
+    struct migration_counts counts = m->counts;
 
     assert(migration_state_may(before, state));
-    m->state = state;
-    if (migration_state_is_end(state)) {
-        m->ended = loop_now(m->env->control);
-        m->ended_wall_us = clock_wall_us();
-    }
+    enter(m, state);
     if (save(m, err)) {
         m->state = before;
-        m->ended_wall_us = ended_wall_us;
+        m->counts = counts;
+        m->ended = 0;
+        m->ended_wall_us = 0;
         return error_wrap(err, "record of migration %s", m->request.id);
     }
     migration_log(m, LOG_LEVEL_INFO, "%s -> %s", migration_state_name(before),
@@ -101,10 +116,7 @@ void migration_set_state(struct migration *m, enum migration_state state)
         migration_log(m, LOG_LEVEL_ERROR, "%s; going on from %s to %s",
                       err.text, migration_state_name(before),
                       migration_state_name(state));
-        m->state = state;
-        if (migration_state_is_end(state)) {
-            m->ended_wall_us = clock_wall_us();
-        }
+        enter(m, state);
         m->env->on_change(m->env->arg, m);
     }
 }
@@ -204,15 +216,6 @@ bool migration_has_moved(struct migration *m, const struct carrier_stats *stats)
     bool has_moved = bytes != m->moved_bytes;
     m->moved_bytes = bytes;
     return has_moved;
-}
-
-void migration_drop_carrier(struct migration *m, const struct error *why)
-{
-    if (m->carrier) {
-        carrier_get_stats(m->carrier, &m->final_stats);
-        carrier_free(m->carrier, why);
-        m->carrier = NULL;
-    }
 }
 
 bool migration_is_same_qemu(struct migration *m, struct qmp *qmp)

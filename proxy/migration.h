@@ -64,6 +64,24 @@ struct migration_soft {
     struct loop_timer grace;
 };
 
+/* What is counted on the way. It is kept when what it was read from is no more:
+ * QEMU tells no numbers of a migration that has failed, and a daemon that is
+ * restarted has those of its predecessor's record. */
+struct migration_counts {
+    int64_t wall_us; /* when they were true */
+    double percent;  /* the most so far */
+    /* source: of multifd, while the guest stood still and while it ran */
+    uint64_t multifd_bytes[2];
+    uint64_t unsent_bytes;  /* of the page pool, when it ended with the path */
+    bool has_received_rate; /* destination */
+    uint64_t received_bytes_per_second;
+    uint64_t received_bytes; /* at the last look */
+    mp_time received_at;
+    mp_time phase_began; /* when the state was entered */
+    mp_time phases[MIGRATION_STATES];
+    json_object *past; /* the record it was taken over by; NULL: begun here */
+};
+
 struct migration {
     struct list node; /* the manager's */
     bool is_kept;     /* the manager's: its last record is shown */
@@ -110,6 +128,7 @@ struct migration {
     struct carrier *carrier;          /* NULL: none (yet, or any more) */
     struct carrier_stats final_stats; /* from when there was one */
     uint64_t moved_bytes;             /* see migration_has_moved() */
+    struct migration_counts counts;
 
     /* what a successor needs */
     char qmp_path[PATH_SOCKET_MAX + 1];
@@ -188,6 +207,23 @@ const char *migration_side_of(const struct error *err, const char *fallback);
 /* Whether anything has come from or gone to QEMU since the last call. */
 bool migration_has_moved(struct migration *m,
                          const struct carrier_stats *stats);
+
+/* Takes what the local QEMU says. Numbers that it does not tell (any more) stay
+ * as they are. guest_runs: it did until this was asked. */
+void migration_take_info(struct migration *m,
+                         const struct qmp_migrate_info *info, bool guest_runs);
+
+/* Has the newest numbers of the data path, if there is one, in final_stats. */
+void migration_refresh(struct migration *m);
+
+/* Destination, now and then: the rate at which bytes come. */
+void migration_measure_rate(struct migration *m);
+
+/* What QEMU counts as sent and the page pool holds, or held when it ended. */
+uint64_t migration_held_bytes(const struct migration *m);
+
+/* From QEMU to QEMU, by the channels' own count. */
+uint64_t migration_forward_bytes(const struct migration *m);
 
 /* The data path is over: keeps its last numbers and frees it. */
 void migration_drop_carrier(struct migration *m, const struct error *why);

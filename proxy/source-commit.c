@@ -48,6 +48,26 @@ static void on_restored(void *arg, const struct error *err)
     source_end(s, MIGRATION_COMPLETED);
 }
 
+/* The last poll was before the end, and what QEMU sent last is not in it. */
+static void on_last_info(void *arg, const struct qmp_migrate_info *info,
+                         const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (!err) {
+        migration_take_info(&s->m, info, false);
+    }
+    if (s->monitor.qmp) {
+        qmp_caps_restore(s->monitor.qmp, s->m.caps, source_qmp_timeout(s),
+                         on_restored, s);
+    } else {
+        source_end(s, MIGRATION_COMPLETED);
+    }
+}
+
 /* The destination had the guest and has lost it since. */
 static void ended_badly(struct source *s, json_object *result)
 {
@@ -84,8 +104,7 @@ static void on_finished(void *arg, json_object *result, const struct error *err)
         source_end(s, MIGRATION_COMPLETED);
         return;
     }
-    qmp_caps_restore(s->monitor.qmp, s->m.caps, source_qmp_timeout(s),
-                     on_restored, s);
+    qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s), on_last_info, s);
 }
 
 /* Everything has arrived; both ends put back what they changed. */

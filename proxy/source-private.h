@@ -48,7 +48,9 @@ struct source {
     struct loop_timer poll;
     struct loop_timer retry;
 
-    unsigned wanted_downtime_ms; /* told to QEMU, not answered yet */
+    /* max-downtime: what QEMU has, and what it is being told */
+    unsigned downtime_ms, asked_downtime_ms;
+    bool setting_downtime;
 
     /* the destination */
     bool taken_over;     /* from an earlier daemon's record */
@@ -68,6 +70,7 @@ struct source {
     mp_time heard_at;               /* the last answer or event */
     bool pausing;                   /* we stop the guest ourselves */
     mp_time stopped_at;             /* the last STOP; 0: running */
+    bool counting_stop;             /* what was sent until it */
     bool seen_stopped; /* in postcopy-active: query-status said so */
 
     /* proving the path */

@@ -38,6 +38,22 @@ static void on_stop_status(void *arg, const struct qmp_run_status *status,
     }
 }
 
+/* QEMU does not say how much of multifd's bytes it sent while the guest stood
+ * still, so they are read when it stops. */
+static void on_stop_info(void *arg, const struct qmp_migrate_info *info,
+                         const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    s->counting_stop = false;
+    if (!err && !migration_state_is_end(s->m.state)) {
+        migration_take_info(&s->m, info, true);
+    }
+}
+
 static void on_run_event(struct source *s, const char *name, mp_time received)
 {
     if (s->m.state >= MIGRATION_COMMITTING) {
@@ -47,6 +63,11 @@ static void on_run_event(struct source *s, const char *name, mp_time received)
         s->stopped_at = received;
         qmp_migrate_query_status(s->monitor.qmp, source_qmp_timeout(s),
                                  on_stop_status, s);
+        if (s->m.request.multifd && s->migrate_sent) {
+            s->counting_stop = true;
+            qmp_migrate_query(s->monitor.qmp, source_qmp_timeout(s),
+                              on_stop_info, s);
+        }
     } else if (!strcmp(name, "RESUME")) {
         s->stopped_at = 0;
         s->m.should_run = true;
@@ -258,10 +279,7 @@ void source_on_info(void *arg, const struct qmp_migrate_info *info,
         return;
     }
     s->heard_at = loop_now(s->m.env->control);
-    s->m.info = *info;
-    if (info->ram_postcopy_requests > s->m.page_requests) {
-        s->m.page_requests = info->ram_postcopy_requests;
-    }
+    migration_take_info(&s->m, info, !s->stopped_at || s->counting_stop);
     on_status(s, info->status);
     if (!migration_state_is_end(s->m.state) && s->m.active_at) {
         source_decide(s);

@@ -33,32 +33,53 @@ static void set_bandwidth(struct source *s, uint64_t bytes_per_second)
     }
 }
 
+static void tell_downtime(struct source *s);
+
+/* Until QEMU has answered one, the next one waits. */
 static void on_downtime(void *arg, const struct error *err)
 {
     struct source *s = arg;
 
-    if (err) {
-        migration_log(&s->m, LOG_LEVEL_WARNING, "max_downtime_ms stays %u: %s",
-                      s->m.max_downtime_ms, err->text);
+    s->setting_downtime = false;
+    if (err && err->code == ERR_CANCELLED) {
         return;
     }
-    s->m.max_downtime_ms = s->wanted_downtime_ms;
-    migration_log(&s->m, LOG_LEVEL_INFO, "max_downtime_ms is %u now",
-                  s->m.max_downtime_ms);
-    s->m.env->on_change(s->m.env->arg, &s->m);
+    if (!err) {
+        s->downtime_ms = s->asked_downtime_ms;
+        migration_log(&s->m, LOG_LEVEL_INFO, "max_downtime_ms is %u now",
+                      s->downtime_ms);
+    } else if (s->asked_downtime_ms == s->m.max_downtime_ms) {
+        migration_log(&s->m, LOG_LEVEL_WARNING, "max_downtime_ms stays %u: %s",
+                      s->downtime_ms, err->text);
+        s->m.max_downtime_ms = s->downtime_ms;
+        migration_save(&s->m);
+        s->m.env->on_change(s->m.env->arg, &s->m);
+    }
+    tell_downtime(s);
 }
 
-/* Before setup QEMU is told together with everything else. */
+static void tell_downtime(struct source *s)
+{
+    if (s->monitor.qmp && !s->setting_downtime &&
+        s->m.state <= MIGRATION_PRECOPY &&
+        s->m.max_downtime_ms != s->downtime_ms) {
+        s->setting_downtime = true;
+        s->asked_downtime_ms = s->m.max_downtime_ms;
+        qmp_migrate_set_downtime(s->monitor.qmp, s->asked_downtime_ms,
+                                 source_qmp_timeout(s), on_downtime, s);
+    }
+}
+
+/* What is shown is what was ordered last, at once; only a QEMU that refuses it
+ * takes it back. Before setup QEMU is told together with everything else. */
 static void set_downtime(struct source *s, unsigned max_downtime_ms)
 {
-    if (s->m.state < MIGRATION_SETUP) {
-        s->m.max_downtime_ms = max_downtime_ms;
-        return;
+    if (s->m.state >= MIGRATION_SETUP && !s->downtime_ms) {
+        s->downtime_ms = s->m.max_downtime_ms;
     }
-    s->wanted_downtime_ms = max_downtime_ms;
-    if (s->monitor.qmp) {
-        qmp_migrate_set_downtime(s->monitor.qmp, max_downtime_ms,
-                                 source_qmp_timeout(s), on_downtime, s);
+    s->m.max_downtime_ms = max_downtime_ms;
+    if (s->m.state >= MIGRATION_SETUP) {
+        tell_downtime(s);
     }
 }
 

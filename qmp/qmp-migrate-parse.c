@@ -79,7 +79,8 @@ static void parse_ram(struct json_object *ram, struct qmp_migrate_info *info)
     json_value_uint(ram, "dirty-pages-rate", &info->ram_dirty_pages_per_second);
     json_value_uint(ram, "dirty-sync-count", &info->ram_dirty_sync_count);
     json_value_uint(ram, "postcopy-requests", &info->ram_postcopy_requests);
-    json_value_uint(ram, "precopy-bytes", &info->ram_precopy_bytes);
+    info->has_phase_bytes =
+        json_value_uint(ram, "precopy-bytes", &info->ram_precopy_bytes);
     json_value_uint(ram, "postcopy-bytes", &info->ram_postcopy_bytes);
     json_value_uint(ram, "downtime-bytes", &info->ram_downtime_bytes);
     json_value_uint(ram, "multifd-bytes", &info->ram_multifd_bytes);

@@ -62,7 +62,8 @@ struct qmp_migrate_info {
     char status_text[32]; /* as sent; "none" where QEMU sends no status */
     char error_desc[256];
 
-    bool has_ram;
+    bool has_ram;         /* not of what has failed or was cancelled */
+    bool has_phase_bytes; /* precopy, postcopy, downtime: 7.0 */
     uint64_t ram_transferred_bytes;
     uint64_t ram_remaining_bytes;
     uint64_t ram_total_bytes;
@@ -72,9 +73,9 @@ struct qmp_migrate_info {
     uint64_t ram_dirty_pages_per_second;
     uint64_t ram_dirty_sync_count;
     uint64_t ram_postcopy_requests;
-    uint64_t ram_precopy_bytes;
+    uint64_t ram_precopy_bytes; /* while the guest ran, without multifd's */
     uint64_t ram_postcopy_bytes;
-    uint64_t ram_downtime_bytes;
+    uint64_t ram_downtime_bytes; /* while it stood still, likewise */
     uint64_t ram_multifd_bytes;
     uint64_t ram_pages_per_second;
     double ram_megabits_per_second;

@@ -99,18 +99,22 @@ const char ctl_incoming_details[] =
     "said.\n"
     "Needed only where the template [qemu] qmp-path does not find the QEMU. "
     "It\n"
-    "lasts until the guest has arrived, or the daemon ends.\n";
+    "lasts until a migration has used that QEMU, whatever its end, or the "
+    "daemon\nends.\n";
 
 static void print_entry(struct json_object *entry)
 {
-    const char *id = "?", *vm = "?", *qmp = "?", *uuid = NULL;
+    const char *id = "?", *vm = "?", *qmp = "?", *uuid = NULL, *used = NULL;
 
     json_value_text(entry, "id", &id);
     json_value_text(entry, "vm", &vm);
     json_value_text(entry, "qmp", &qmp);
     json_value_text(entry, "uuid", &uuid);
-    ctl_output_print(stdout, "%s  %s at %s%s%s\n", id, vm, qmp,
-                     uuid ? ", UUID " : "", uuid ? uuid : "");
+    json_value_text(entry, "migration", &used);
+    ctl_output_print(stdout, "%s  %s at %s%s%s%s%s\n", id, vm, qmp,
+                     uuid ? ", UUID " : "", uuid ? uuid : "",
+                     used ? ", being used by migration " : "",
+                     used ? used : "");
 }
 
 static int print_answer(const struct ctl_call *call, struct json_object *answer)

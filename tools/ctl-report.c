@@ -38,6 +38,11 @@ static bool is_true(struct json_object *object, const char *name)
     return json_value_bool(object, name, &value) && value;
 }
 
+static bool is_incoming(struct json_object *migration)
+{
+    return !strcmp(get_text(migration, "role", ""), "destination");
+}
+
 const char *ctl_report_state(struct json_object *migration)
 {
     return get_text(migration, "state", "unknown");
@@ -120,6 +125,19 @@ static void append_outlook(struct json_object *progress, char *buf, size_t size)
     }
 }
 
+/* The destination does not know how much is still to come. */
+static void append_received(struct json_object *progress, char *buf,
+                            size_t size)
+{
+    uint64_t bytes = 0;
+    char text[FORMAT_SIZE];
+
+    if (json_value_uint(progress, "transferred_bytes", &bytes) && bytes > 0) {
+        append(buf, size, "  %s received",
+               parse_format_size(bytes, text, sizeof(text)));
+    }
+}
+
 /* Numbers that are 0 before the transfer has begun say nothing yet. */
 void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
 {
@@ -131,12 +149,15 @@ void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
     char text[FORMAT_SIZE];
 
     snprintf(buf, size, "%s", ctl_report_state(migration));
-    json_value_double(progress, "percent", &percent);
     json_value_uint(progress, "rate_bytes_per_second", &rate);
-    if (!(percent > 0) && rate == 0) {
+    if (!json_value_double(progress, "percent", &percent) &&
+        is_incoming(migration)) {
+        append_received(progress, buf, size);
+    } else if (percent > 0 || rate > 0) {
+        append(buf, size, "  %.1f %%", percent);
+    } else {
         return;
     }
-    append(buf, size, "  %.1f %%", percent);
     if (rate > 0) {
         append(buf, size, ", %s", parse_format_rate(rate, text, sizeof(text)));
     }
@@ -183,6 +204,50 @@ static void print_error(struct json_object *migration)
     }
 }
 
+/* Those that took a while. */
+static void print_phases(struct json_object *migration)
+{
+    struct json_object *phases = get_object(migration, "phases_ms");
+    uint64_t time_ms;
+    char all[300] = "", text[FORMAT_SIZE];
+
+    if (!phases) {
+        return;
+    }
+    json_object_object_foreach(phases, name, value)
+    {
+        (void)value;
+        if (strlen(all) < 200 && json_value_uint(phases, name, &time_ms) &&
+            time_ms > 0) {
+            append(all, sizeof(all), ", %.32s %s", name,
+                   parse_format_duration((mp_time)time_ms * MP_MS, text,
+                                         sizeof(text)));
+        }
+    }
+    if (all[0]) {
+        print_line("phases", "%s", all + 2);
+    }
+}
+
+/* Where the data path was lost with an earlier daemon, its numbers are older
+ * than the end. */
+static void print_counted(struct json_object *migration)
+{
+    const char *counted_at, *ended_at;
+    int64_t counted, ended;
+    char text[FORMAT_SIZE];
+
+    if (json_value_text(migration, "counted_at", &counted_at) &&
+        json_value_text(migration, "ended_at", &ended_at) &&
+        ctl_report_parse_time(counted_at, &counted) &&
+        ctl_report_parse_time(ended_at, &ended) && ended > counted + 1) {
+        print_line("counted", "%s before the end, at %s",
+                   parse_format_duration((ended - counted) * MP_SECOND, text,
+                                         sizeof(text)),
+                   counted_at);
+    }
+}
+
 static void print_times(struct json_object *migration)
 {
     struct json_object *downtime = get_object(migration, "downtime");
@@ -195,6 +260,7 @@ static void print_times(struct json_object *migration)
             "time", "%s",
             parse_format_duration((mp_time)time * MP_MS, text, sizeof(text)));
     }
+    print_phases(migration);
     if (!json_value_uint(downtime, "blackout_us", &time)) {
         return;
     }
@@ -208,23 +274,27 @@ static void print_times(struct json_object *migration)
     }
 }
 
-/* A line with the sizes of two members; none where both are 0 or missing. */
+/* A size that is a member, and what it is. */
+struct size_label {
+    const char *name, *label;
+    bool is_rare; /* left out where it is 0 */
+};
+
+/* A line of sizes; none where all are 0 or missing. */
 static void print_sizes(struct json_object *object, const char *line,
-                        const char *name_a, const char *label_a,
-                        const char *name_b, const char *label_b)
+                        const struct size_label *labels, size_t count)
 {
-    const char *const names[] = {name_a, name_b};
-    const char *const labels[] = {label_a, label_b};
-    char all[100] = "";
-    char text[FORMAT_SIZE];
+    char all[200] = "", text[FORMAT_SIZE];
     uint64_t bytes;
     bool is_any = false;
 
-    for (int i = 0; i < 2; i++) {
-        if (json_value_uint(object, names[i], &bytes)) {
+    for (size_t i = 0; i < count; i++) {
+        if (json_value_uint(object, labels[i].name, &bytes) &&
+            (bytes > 0 || !labels[i].is_rare)) {
             is_any |= bytes > 0;
             append(all, sizeof(all), "%s%s %s", all[0] ? ", " : "",
-                   parse_format_size(bytes, text, sizeof(text)), labels[i]);
+                   parse_format_size(bytes, text, sizeof(text)),
+                   labels[i].label);
         }
     }
     if (is_any) {
@@ -234,13 +304,23 @@ static void print_sizes(struct json_object *object, const char *line,
 
 static void print_totals(struct json_object *migration)
 {
+    static const struct size_label memory[] = {
+        {"precopy_bytes", "in precopy", false},
+        {"downtime_bytes", "while the guest stood still", true},
+        {"postcopy_bytes", "in postcopy", false}};
+    static const struct size_label wire[] = {
+        {"wire_sent_bytes", "sent", false},
+        {"wire_received_bytes", "received", false}};
+    static const struct size_label streams[] = {
+        {"transferred_bytes", "received", false}};
     struct json_object *totals = get_object(migration, "totals");
     uint64_t count;
 
-    print_sizes(totals, "memory", "precopy_bytes", "in precopy",
-                "postcopy_bytes", "in postcopy");
-    print_sizes(totals, "on the wire", "wire_sent_bytes", "sent",
-                "wire_received_bytes", "received");
+    print_sizes(totals, "memory", memory, 3);
+    if (is_incoming(migration)) {
+        print_sizes(get_object(migration, "progress"), "streams", streams, 1);
+    }
+    print_sizes(totals, "on the wire", wire, 2);
     if (json_value_uint(totals, "page_requests", &count) && count > 0) {
         print_line("page requests", "%" PRIu64, count);
     }
@@ -312,7 +392,6 @@ static void print_mode(struct json_object *migration)
 static void print_head(struct json_object *migration)
 {
     const char *result = get_result(migration);
-    bool is_incoming = !strcmp(get_text(migration, "role", ""), "destination");
     const char *how = is_true(migration, "refused") ? "refused by preflight"
                       : result                      ? result
                                : ctl_report_state(migration);
@@ -320,30 +399,55 @@ static void print_head(struct json_object *migration)
     ctl_output_print(
         stdout, "Migration %s of %s %s %s: %s\n",
         get_text(migration, "id", "?"), get_text(migration, "vm", "?"),
-        is_incoming ? "from" : "to", get_text(migration, "peer", "?"),
+        is_incoming(migration) ? "from" : "to",
+        get_text(migration, "peer", "?"),
         result && !strcmp(result, "attention") ? "needs attention" : how);
 }
 
-/* How long a guest waited for its pages. */
-static void print_pages(struct json_object *migration)
+/* Times of page requests; none where there were none. */
+static void print_delivery(struct json_object *pages, const char *member,
+                           const char *line, const char *label)
 {
-    struct json_object *pages = NULL, *times = NULL;
-    uint64_t count = 0, mean = 0, p99 = 0, peak = 0;
-    char a[32], b[32], c[32];
+    struct json_object *times = get_object(pages, member);
+    uint64_t count = 0, mean = 0, p99 = 0, max = 0;
+    char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE];
 
-    if (!json_value_object(migration, "pages", &pages) ||
-        !json_value_object(pages, "delivery", &times) ||
-        !json_value_uint(times, "count", &count) || count == 0) {
+    if (!json_value_uint(times, "count", &count) || count == 0) {
         return;
     }
     json_value_uint(times, "mean_us", &mean);
     json_value_uint(times, "p99_us", &p99);
-    json_value_uint(pages, "pool_peak_bytes", &peak);
-    print_line("faults", "%llu, mean %s, 99 %% within %s; pool up to %s",
-               (unsigned long long)count,
+    json_value_uint(times, "max_us", &max);
+    print_line(line, "%" PRIu64 "%s, mean %s, 99 %% within %s, longest %s",
+               count, label,
                parse_format_duration((mp_time)mean * MP_US, a, sizeof(a)),
                parse_format_duration((mp_time)p99 * MP_US, b, sizeof(b)),
-               parse_format_size(peak, c, sizeof(c)));
+               parse_format_duration((mp_time)max * MP_US, c, sizeof(c)));
+}
+
+/* How long a guest waited for its pages, and where they were. */
+static void print_pages(struct json_object *migration)
+{
+    struct json_object *pages = get_object(migration, "pages");
+    uint64_t peak = 0, limit = 0, awaited = 0;
+    char a[FORMAT_SIZE], b[FORMAT_SIZE];
+
+    if (!pages) {
+        return;
+    }
+    print_delivery(pages, "delivery", "faults", "");
+    print_delivery(pages, "delivery_found", "", " found in the pool");
+    print_delivery(pages, "delivery_in_flight", "", " in flight already");
+    print_delivery(pages, "delivery_fetched", "", " fetched from QEMU");
+    if (json_value_uint(pages, "awaited", &awaited) && awaited > 0) {
+        print_line("", "%" PRIu64 " not come from QEMU yet", awaited);
+    }
+    json_value_uint(pages, "pool_limit_bytes", &limit);
+    if (json_value_uint(pages, "pool_peak_bytes", &peak) && peak > 0) {
+        print_line("page pool", "up to %s of %s",
+                   parse_format_size(peak, a, sizeof(a)),
+                   parse_format_size(limit, b, sizeof(b)));
+    }
 }
 
 void ctl_report_print(struct json_object *migration)
@@ -363,6 +467,7 @@ void ctl_report_print(struct json_object *migration)
     print_totals(migration);
     print_path(migration);
     print_pages(migration);
+    print_counted(migration);
     if (json_value_text(migration, "stream", &text)) {
         print_line("stream", "%s", text);
     }

@@ -2,7 +2,7 @@
 """What the API tells and takes while real guests move."""
 import pytest
 
-from lab import Events, Move
+from lab import Events, Move, wait_for
 
 pytestmark = pytest.mark.versions("7.2", long=["10.0"])
 
@@ -82,7 +82,8 @@ def test_limits_change_on_the_way(lab):
     events.wait(lambda: any(
         data["migration"]["limits"]["max_downtime_ms"] == 1234
         for _, data in events.of("migration")), "new downtime")
-    assert downtime() == 1234
+    assert done.json["limits"]["max_downtime_ms"] == 1234
+    wait_for("QEMU's new limit", lambda: downtime() == 1234, 5)
     path = f"/v1/migrations/{move.id}"
     for body, text in (({}, "no limit is given"),
                        ({"bandwidth_bytes_per_second": 0}, "0 is neither"),

@@ -63,6 +63,7 @@ struct model_qemu {
     struct event *incoming;
     struct bufferevent *main;
     uint64_t read_bytes;
+    uint64_t precopy_bytes, downtime_bytes, postcopy_bytes; /* written */
     char tail[16];  /* of the stream, to find marks in */
     bool has_ended; /* SHUT or the end mark has passed */
 };
@@ -90,6 +91,7 @@ const char *model_set_capabilities(struct model_qemu *q, json_object *args);
 const char *model_set_parameters(struct model_qemu *q, json_object *args);
 
 /* model-qemu-stream.c */
+json_object *model_migrate_info(const struct model_qemu *q);
 /* "migrate", "migrate-incoming": NULL or why not. */
 const char *model_stream_start(struct model_qemu *q, const char *uri);
 const char *model_stream_listen(struct model_qemu *q, const char *uri);

@@ -31,9 +31,22 @@ static void enter_switchover(struct model_qemu *q);
 
 /* --- writing (migration/savevm.c, ram.c) -------------------------------- */
 
+/* As migration/ram.c, ram_transferred_add(). */
+static void count_bytes(struct model_qemu *q, size_t size)
+{
+    if (q->runs) {
+        q->precopy_bytes += size;
+    } else if (!strncmp(q->status, "postcopy", 8)) {
+        q->postcopy_bytes += size;
+    } else {
+        q->downtime_bytes += size;
+    }
+}
+
 static void put(struct model_qemu *q, const void *bytes, size_t size)
 {
     if (q->main) {
+        count_bytes(q, size);
         bufferevent_write(q->main, bytes, size);
     }
 }
@@ -128,6 +141,60 @@ static void put_return(struct model_qemu *q, uint16_t type, uint32_t value)
     put_be16(q, type);
     put_be16(q, 4);
     put_be32(q, value);
+}
+
+/* --- query-migrate ------------------------------------------------------ */
+
+static void add_number(json_object *to, const char *name, uint64_t value)
+{
+    json_object_object_add(to, name, json_object_new_uint64(value));
+}
+
+static json_object *ram_info(const struct model_qemu *q)
+{
+    json_object *ram = json_object_new_object();
+    bool is_over = !strcmp(q->status, "completed");
+
+    add_number(ram, "total", 1 << 20);
+    add_number(ram, "remaining", is_over ? 0 : 1 << 12);
+    add_number(ram, "page-size", PAGE_BYTES);
+    json_object_object_add(ram, "mbps", json_object_new_double(8.0));
+    if (!is_over) {
+        add_number(ram, "dirty-pages-rate",
+                   q->params.never_converges ? 100000 : 1);
+    }
+    add_number(ram, "dirty-sync-count", q->pass);
+    add_number(ram, "transferred",
+               q->precopy_bytes + q->downtime_bytes + q->postcopy_bytes);
+    add_number(ram, "precopy-bytes", q->precopy_bytes);
+    add_number(ram, "downtime-bytes", q->downtime_bytes);
+    add_number(ram, "postcopy-bytes", q->postcopy_bytes);
+    return ram;
+}
+
+/* As migration/migration.c, fill_source_migration_info(): of what is no more,
+ * or not yet, under way there are no numbers; a destination has none at all. */
+json_object *model_migrate_info(const struct model_qemu *q)
+{
+    static const char *const without[] = {"setup", "failed", "cancelled"};
+    json_object *info = json_object_new_object();
+    bool has_numbers = q->params.is_source;
+
+    if (!strcmp(q->status, "none")) {
+        return info;
+    }
+    json_object_object_add(info, "status", json_object_new_string(q->status));
+    if (q->error_desc[0]) {
+        json_object_object_add(info, "error-desc",
+                               json_object_new_string(q->error_desc));
+    }
+    for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+        has_numbers = has_numbers && strcmp(q->status, without[i]);
+    }
+    if (has_numbers) {
+        json_object_object_add(info, "ram", ram_info(q));
+    }
+    return info;
 }
 
 /* --- the end, one way or another ---------------------------------------- */
@@ -355,6 +422,7 @@ static void reset(struct model_qemu *q)
     q->is_postcopy = false;
     q->has_ended = false;
     q->read_bytes = 0;
+    q->precopy_bytes = q->downtime_bytes = q->postcopy_bytes = 0;
 }
 
 static void use_socket(struct model_qemu *q, int fd, bufferevent_data_cb read)

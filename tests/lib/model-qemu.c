@@ -195,33 +195,6 @@ static json_object *text_object(const char *name, const char *text)
     return object;
 }
 
-static json_object *migrate_info(const struct model_qemu *q)
-{
-    json_object *info = json_object_new_object();
-    json_object *ram = json_object_new_object();
-
-    if (!strcmp(q->status, "none")) {
-        json_object_put(ram);
-        return info;
-    }
-    json_object_object_add(info, "status", json_object_new_string(q->status));
-    if (q->error_desc[0]) {
-        json_object_object_add(info, "error-desc",
-                               json_object_new_string(q->error_desc));
-    }
-    json_object_object_add(ram, "total", json_object_new_int(1 << 20));
-    json_object_object_add(ram, "remaining", json_object_new_int(1 << 12));
-    json_object_object_add(ram, "page-size", json_object_new_int(4096));
-    json_object_object_add(ram, "mbps", json_object_new_double(8.0));
-    json_object_object_add(
-        ram, "dirty-pages-rate",
-        json_object_new_int(q->params.never_converges ? 100000 : 1));
-    json_object_object_add(ram, "dirty-sync-count",
-                           json_object_new_int((int)q->pass));
-    json_object_object_add(info, "ram", ram);
-    return info;
-}
-
 static json_object *run_info(const struct model_qemu *q)
 {
     json_object *info = text_object("status", q->run_state);
@@ -327,7 +300,7 @@ static const char *carry_out(struct model_qemu *q, const char *command,
     } else if (!strcmp(command, "query-status")) {
         *ret = run_info(q);
     } else if (!strcmp(command, "query-migrate")) {
-        *ret = migrate_info(q);
+        *ret = model_migrate_info(q);
     } else if (!strcmp(command, "query-qmp-schema")) {
         *ret = model_schema();
     } else if (!strcmp(command, "qom-list-properties")) {

@@ -21,6 +21,7 @@ proxy_control_tests = \
 	tests/unit/test-migration-state.t \
 	tests/unit/test-peer.t \
 	tests/unit/test-policy.t \
+	tests/unit/test-report.t \
 	tests/unit/test-source.t \
 	tests/unit/test-store.t \
 	$(NULL)
@@ -66,6 +67,10 @@ tests_unit_test_peer_t_LDADD = $(proxy_world_ldadd)
 tests_unit_test_policy_t_SOURCES = tests/unit/test-policy.c
 tests_unit_test_policy_t_CPPFLAGS = $(proxy_control_cppflags)
 tests_unit_test_policy_t_LDADD = $(proxy_control_ldadd)
+
+tests_unit_test_report_t_SOURCES = tests/unit/test-report.c $(proxy_world_pki)
+tests_unit_test_report_t_CPPFLAGS = $(proxy_control_cppflags)
+tests_unit_test_report_t_LDADD = $(proxy_world_ldadd)
 
 tests_unit_test_source_t_SOURCES = tests/unit/test-source.c $(proxy_world_pki)
 tests_unit_test_source_t_CPPFLAGS = $(proxy_control_cppflags)

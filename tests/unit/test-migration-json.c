@@ -356,6 +356,104 @@ static void what_progress_says(void **state)
     }
 }
 
+static void add_info(struct migration *m, uint64_t left, uint64_t precopy,
+                     uint64_t downtime, uint64_t multifd, bool guest_runs)
+{
+    struct qmp_migrate_info info = {
+        .status = QMP_MIGRATE_ACTIVE,
+        .has_ram = true,
+        .has_phase_bytes = true,
+        .ram_total_bytes = 3000,
+        .ram_remaining_bytes = left,
+        .ram_precopy_bytes = precopy,
+        .ram_downtime_bytes = downtime,
+        .ram_multifd_bytes = multifd,
+        .ram_transferred_bytes = precopy + downtime + multifd,
+    };
+
+    migration_take_info(m, &info, guest_runs);
+}
+
+static uint64_t total(json_object *json, const char *name)
+{
+    return json_object_get_uint64(member(member(json, "totals"), name));
+}
+
+/* QEMU counts multifd's bytes apart, and not by when they were sent. A
+ * successor goes on with them as they were. */
+static void multifd_is_counted_where_it_was_sent(void **state)
+{
+    struct migration m, got;
+    struct error err = ERROR_INIT;
+
+    fill(&m);
+    add_info(&m, 2000, 10, 0, 700, true);
+    add_info(&m, 1000, 20, 0, 1500, true);
+    add_info(&m, 500, 20, 5, 1800, false);
+    json_object *json = reread(migration_to_record(&m));
+    assert_int_equal(total(json, "precopy_bytes"), 1520);
+    assert_int_equal(total(json, "downtime_bytes"), 305);
+    assert_int_equal(total(json, "postcopy_bytes"), 0);
+    assert_int_equal(take(&got, json, &err), 0);
+    json_object_put(json);
+    add_info(&got, 0, 20, 6, 1900, false);
+    json = migration_to_json(&got);
+    assert_int_equal(total(json, "precopy_bytes"), 1520);
+    assert_int_equal(total(json, "downtime_bytes"), 406);
+    json_object_put(json);
+    migration_done(&m);
+    migration_done(&got);
+}
+
+/* A QEMU before 7.0 counts no bytes by phase. */
+static void what_qemu_does_not_count_is_null(void **state)
+{
+    struct qmp_migrate_info info = {.has_ram = true, .ram_total_bytes = 10};
+    struct migration m;
+
+    fill(&m);
+    migration_take_info(&m, &info, true);
+    json_object *json = migration_to_json(&m);
+    assert_null(member(member(json, "totals"), "precopy_bytes"));
+    assert_null(member(member(json, "totals"), "downtime_bytes"));
+    assert_null(member(member(json, "totals"), "postcopy_bytes"));
+    assert_null(member(member(json, "path"), "rtt_us"));
+    assert_null(member(member(json, "path"), "rate_bytes_per_second"));
+    json_object_put(json);
+    migration_done(&m);
+}
+
+static const char *shown_percent(struct migration *m)
+{
+    static char text[32];
+    json_object *json = migration_to_json(m);
+
+    snprintf(text, sizeof(text), "%s",
+             json_object_to_json_string(
+                 member(member(json, "progress"), "percent")));
+    json_object_put(json);
+    return text;
+}
+
+/* One decimal, never back, and 100 only at the end. */
+static void percent_is_for_people(void **state)
+{
+    struct migration m;
+
+    fill(&m);
+    m.state = MIGRATION_PRECOPY;
+    assert_string_equal(shown_percent(&m), "0.0");
+    add_info(&m, 2000, 0, 0, 0, true);
+    assert_string_equal(shown_percent(&m), "33.3");
+    add_info(&m, 2500, 0, 0, 0, true); /* the guest writes */
+    assert_string_equal(shown_percent(&m), "33.3");
+    add_info(&m, 1, 0, 0, 0, true);
+    assert_string_equal(shown_percent(&m), "99.9");
+    m.state = MIGRATION_COMPLETED;
+    assert_string_equal(shown_percent(&m), "100.0");
+    migration_done(&m);
+}
+
 /* What nobody has cancelled is not shown as that; a record has one name. */
 static void undoing_has_two_names(void **state)
 {
@@ -447,6 +545,9 @@ int main(void)
         cmocka_unit_test(what_is_needed_and_missing_is_named),
         cmocka_unit_test(what_the_api_shows),
         cmocka_unit_test(what_progress_says),
+        cmocka_unit_test(multifd_is_counted_where_it_was_sent),
+        cmocka_unit_test(what_qemu_does_not_count_is_null),
+        cmocka_unit_test(percent_is_for_people),
         cmocka_unit_test(undoing_has_two_names),
         cmocka_unit_test(the_first_cause_survives),
         cmocka_unit_test(an_error_is_read_whatever_is_missing),

@@ -223,6 +223,17 @@ def test_a_postcopy_has_no_dirty_rate(api):
             "postcopy  60.0 %, 118.2 MB/s, ETA 3 s")
 
 
+def test_the_destination_tells_what_has_come(api):
+    here = {"percent": None, "transferred_bytes": 3 << 30,
+            "rate_bytes_per_second": 118200000}
+    api.follow = [migration("precopy", role="destination", progress=here),
+                  migration("completed", "completed", role="destination",
+                            progress={**here, "percent": 100.0})]
+    r = ctl(api, "watch", "m1")
+    assert r.err.splitlines() == ["precopy  3 GiB received, 118.2 MB/s"]
+    assert "\n  streams         3 GiB received\n" in r.out
+
+
 def test_progress_on_a_pipe_is_a_line_a_second_at_most(api):
     api.follow = [precopy(i) for i in range(13)] + [DONE]
     lines = ctl(api, *MIGRATE).err.splitlines()[1:]
@@ -422,6 +433,39 @@ Migration m1 of vm1 to b: failed
   advice          look at the network
   guest is on     source host (this one)
 """
+
+
+def test_the_report_of_a_postcopy(api):
+    def times(count, mean):
+        return {"count": count, "mean_us": mean, "p99_us": 10 * mean,
+                "max_us": 20 * mean}
+    api.answers["GET", "/v1/migrations/m1"] = 200, {
+        **DONE, "phases_ms": {"preparing": 0, "precopy": 4200, "postcopy": 61000},
+        "totals": {"precopy_bytes": 1 << 30, "downtime_bytes": 3 << 20,
+                   "postcopy_bytes": 2 << 20, "page_requests": 12},
+        "pages": {"pool_limit_bytes": 128 << 20, "pool_peak_bytes": 12 << 20,
+                  "awaited": 2, "delivery": times(10, 310),
+                  "delivery_found": times(7, 200),
+                  "delivery_in_flight": times(0, 0),
+                  "delivery_fetched": times(3, 900)},
+        "counted_at": "2026-11-30T17:51:05.123456Z",
+        "ended_at": "2026-11-30T18:51:10.5Z"}
+    text = ctl(api, "show", "m1").out
+    for line in (
+            "  phases          precopy 4.2 s, postcopy 61 s",
+            "  memory          1 GiB in precopy, 3 MiB while the guest stood "
+            "still, 2 MiB in postcopy",
+            "  faults          10, mean 310 us, 99 % within 3.1 ms, longest 6.2 ms",
+            "                  7 found in the pool, mean 200 us, 99 % within 2 ms, "
+            "longest 4 ms",
+            "                  3 fetched from QEMU, mean 900 us, 99 % within 9 ms, "
+            "longest 18 ms",
+            "                  2 not come from QEMU yet",
+            "  page pool       up to 12 MiB of 128 MiB",
+            "  counted         1 h before the end, at "
+            "2026-11-30T17:51:05.123456Z"):
+        assert line + "\n" in text, text
+    assert "in flight already" not in text
 
 
 def test_the_report_says_when_it_went_to_postcopy(api):

@@ -44,13 +44,15 @@ def test_incoming(api):
     entry = {"id": "i1", "vm": "web", "qmp": "/q/web", "uuid": None}
     api.answers["POST", "/v1/incoming"] = 201, entry
     api.answers["GET", "/v1/incoming"] = 200, {"incoming": [
-        entry, {**entry, "id": "i2", "uuid": "u-u"}]}
+        entry, {**entry, "id": "i2", "uuid": "u-u"},
+        {**entry, "id": "i3", "migration": "m7"}]}
     api.answers["DELETE", "/v1/incoming/i1"] = 200, entry
     r = ctl(api, "incoming", "--vm", "web", "--qmp", "/q/web")
     assert (r.status, r.out) == (0, "i1  web at /q/web\n")
     assert api.requests[0][2] == {"vm": "web", "qmp": "/q/web"}
     assert ctl(api, "incoming").out == (
-        "i1  web at /q/web\ni2  web at /q/web, UUID u-u\n")
+        "i1  web at /q/web\ni2  web at /q/web, UUID u-u\n"
+        "i3  web at /q/web, being used by migration m7\n")
     assert ctl(api, "incoming", "--remove", "i1").status == 0
     assert ctl(api, "incoming", "--remove", "a/b").status == 1
     assert len(api.requests) == 3
