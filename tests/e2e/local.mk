@@ -16,6 +16,7 @@ EXTRA_DIST += \
 	%D%/lab/process.py \
 	%D%/lab/qemu.py \
 	%D%/lab/qmp.py \
+	%D%/lab/recorder.py \
 	%D%/lab/relay.py \
 	%D%/lab/testbed.py \
 	%D%/lab/wait.py \
@@ -23,6 +24,7 @@ EXTRA_DIST += \
 	%D%/test_abuse.py \
 	%D%/test_api.py \
 	%D%/test_bench.py \
+	%D%/test_capture.py \
 	%D%/test_config.py \
 	%D%/test_fails.py \
 	%D%/test_lab_direct.py \

@@ -35,6 +35,11 @@ tests_fuzz_fuzz_stream_return_path_t_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DREPLAY_DIRECTORIES='"tests/data/stream","tests/fuzz/corpus/stream-return-path"'
 tests_fuzz_fuzz_stream_return_path_t_LDADD = libmpstream.la
 
+# stream-replay is run by tests/e2e/test_capture.py on what it records
+check_PROGRAMS += tests/unit/stream-replay
+tests_unit_stream_replay_SOURCES = tests/unit/stream-replay.c
+tests_unit_stream_replay_LDADD = libmpstream.la libmputil.la
+
 if HAVE_CMOCKA
 stream_tests = \
 	tests/unit/test-pages.t \
