@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from lab import host, wait_for
+from lab import QmpError, host, wait_for
 from lab.recorder import Recorder
 from test_lab_direct import BANDWIDTH, MIGRATE_S, wait_completed
 
@@ -111,14 +111,20 @@ def test_recovery(lab, record):
     wait_for("requests", lambda: source.qmp.migration().get("ram", {}).get(
         "postcopy-requests", 0) > 10, MIGRATE_S)
     first.cut()
-    for qemu in (source, destination):
-        wait_for("postcopy-paused",
-                 lambda q=qemu: q.qmp.migration()["status"] ==
-                 "postcopy-paused", MIGRATE_S)
-
+    wait_for("a paused source", lambda: source.qmp.migration()["status"] ==
+             "postcopy-paused", MIGRATE_S)
     again = lab.directory / "again.sock"
-    destination.qmp.command("migrate-recover", _oob=True,
-                            uri=f"unix:{again}")
+
+    def is_listening():
+        # the only question that a destination is sure to answer now
+        try:
+            destination.qmp.command("migrate-recover", _oob=True,
+                                    uri=f"unix:{again}")
+        except QmpError:
+            return False
+        return True
+    wait_for("a destination that lets itself be recovered", is_listening,
+             MIGRATE_S)
     destination.migrate_path = again
     second = record(destination, "second")
     source.qmp.command("migrate-set-parameters",
