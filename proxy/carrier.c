@@ -20,7 +20,9 @@ struct carrier {
     void *arg;
 
     /* of the control loop's thread */
-    bool freed; /* by its user; the memory stays until the core has gone */
+    bool closed; /* by its user, who hears nothing more */
+    bool freed;  /* likewise; the memory stays until the core has gone */
+    bool gone;   /* the core; the memory stays until it is freed */
 
     /* under lock */
     pthread_mutex_t lock;
@@ -109,7 +111,7 @@ static void hand_over(struct carrier *carrier, const struct news *news)
 static void news_cb(void *arg)
 {
     struct news *news = arg;
-    if (!news->carrier->freed) {
+    if (!news->carrier->closed) {
         hand_over(news->carrier, news);
     }
     free(news->head);
@@ -171,16 +173,25 @@ void carrier_tell_finished(struct carrier *carrier)
     tell(news_new(carrier, NEWS_FINISHED));
 }
 
-static void release_cb(void *arg)
+static void release(struct carrier *carrier)
 {
-    struct carrier *carrier = arg;
     pthread_mutex_destroy(&carrier->lock);
     free(carrier);
 }
 
+static void gone_cb(void *arg)
+{
+    struct carrier *carrier = arg;
+
+    carrier->gone = true;
+    if (carrier->freed) {
+        release(carrier);
+    }
+}
+
 void carrier_tell_gone(struct carrier *carrier)
 {
-    loop_post(carrier->control, release_cb, carrier);
+    loop_post(carrier->control, gone_cb, carrier);
 }
 
 void carrier_put_stats(struct carrier *carrier,
@@ -242,7 +253,7 @@ struct carrier *carrier_new(const struct carrier_params *params,
     pthread_mutex_init(&carrier->lock, NULL);
     carrier->core = carrier_core_new(params, carrier, err);
     if (!carrier->core) {
-        release_cb(carrier);
+        release(carrier);
         return NULL;
     }
     loop_post(carrier->data, start_cb, carrier->core);
@@ -257,16 +268,28 @@ static void stop_cb(void *arg)
     free(order);
 }
 
-void carrier_free(struct carrier *carrier, const struct error *why)
+void carrier_close(struct carrier *carrier, const struct error *why)
 {
-    if (!carrier) {
+    if (carrier->closed) {
         return;
     }
     struct order *order = order_new(carrier);
     order->code = why && why->code != ERR_NONE ? why->code : ERR_CANCELLED;
     order->text = carrier_strdup(why ? why->text : NULL);
-    carrier->freed = true;
+    carrier->closed = true;
     loop_post(carrier->data, stop_cb, order);
+}
+
+void carrier_free(struct carrier *carrier, const struct error *why)
+{
+    if (!carrier) {
+        return;
+    }
+    carrier_close(carrier, why);
+    carrier->freed = true;
+    if (carrier->gone) {
+        release(carrier);
+    }
 }
 
 static void add_lane_cb(void *arg)

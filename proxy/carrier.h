@@ -13,7 +13,7 @@
  *
  * The control loop steers it by the functions below, which post to the data
  * loop, and hears of it by struct carrier_ops, posted back. After
- * carrier_free() no callback comes.
+ * carrier_close() or carrier_free() no callback comes.
  *
  * What ends a QEMU socket: the end of one direction is passed on as SHUT_WR
  * once everything before it was written; a socket closes when both directions
@@ -76,7 +76,13 @@ struct carrier *carrier_new(const struct carrier_params *params,
                             struct error *err);
 
 /* Ends everything at once: lanes (GOAWAY with class and text of why, NULL:
- * "done"), QEMU sockets, the listening socket and its file. */
+ * "done"), QEMU sockets, the listening socket and its file. No callback comes
+ * any more; what is left is carrier_get_stats(), which has the last numbers as
+ * soon as the data loop has done this. */
+void carrier_close(struct carrier *carrier, const struct error *why);
+
+/* carrier_close(), if that was not called; then the handle is no more. NULL is
+ * fine. */
 void carrier_free(struct carrier *carrier, const struct error *why);
 
 /* Hands over a lane that was welcomed and detached (EXPRESS or BULK, one

@@ -37,7 +37,6 @@ static void on_loaded_status(void *arg, const struct qmp_run_status *status,
                           "Stop one of the two QEMUs now");
         return;
     }
-    json_value_copy_text(d->m.run_state, sizeof(d->m.run_state), status->text);
     d->prepared = true;
     migration_save(&d->m);
     destination_news(d);

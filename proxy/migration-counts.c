@@ -57,10 +57,31 @@ void migration_take_info(struct migration *m,
     count_percent(m);
 }
 
+/* What is only while the path is open; the pool goes with it. */
+static void close_stats(struct migration *m)
+{
+    struct carrier_stats *stats = &m->final_stats;
+
+    for (unsigned i = 0; i < stats->channel_count; i++) {
+        stats->channel[i].open = false;
+        stats->channel[i].held_bytes = 0;
+        stats->channel[i].blocked = 0;
+    }
+    m->counts.unsent_bytes = stats->pages.pages.pool_bytes;
+    stats->pages.pages.pool_bytes = 0;
+}
+
 void migration_refresh(struct migration *m)
 {
+    struct carrier *carrier = m->carrier ? m->carrier : m->closed_carrier;
+
+    if (carrier) {
+        carrier_get_stats(carrier, &m->final_stats);
+        if (!m->carrier || migration_state_is_end(m->state)) {
+            close_stats(m);
+        }
+    }
     if (m->carrier) {
-        carrier_get_stats(m->carrier, &m->final_stats);
         m->counts.wall_us = clock_wall_us();
     }
     count_percent(m);
@@ -99,19 +120,11 @@ void migration_measure_rate(struct migration *m)
 
 void migration_drop_carrier(struct migration *m, const struct error *why)
 {
-    struct carrier_stats *stats = &m->final_stats;
-
-    if (!m->carrier) {
-        return;
+    if (m->carrier) {
+        carrier_close(m->carrier, why);
+        m->closed_carrier = m->carrier;
+        m->carrier = NULL;
+        m->counts.wall_us = clock_wall_us();
+        migration_refresh(m);
     }
-    migration_refresh(m);
-    carrier_free(m->carrier, why);
-    m->carrier = NULL;
-    for (unsigned i = 0; i < stats->channel_count; i++) {
-        stats->channel[i].open = false;
-        stats->channel[i].held_bytes = 0;
-        stats->channel[i].blocked = 0;
-    }
-    m->counts.unsent_bytes = stats->pages.pages.pool_bytes;
-    stats->pages.pages.pool_bytes = 0;
 }

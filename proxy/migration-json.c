@@ -417,6 +417,7 @@ json_object *migration_to_json(struct migration *m)
     json_object_object_add(object, "downtime", downtime_to_json(m));
     json_object_object_add(object, "totals", totals_to_json(m, stats));
     add_data_path(object, m, stats);
-    add_text(object, "run_state_at_switchover", m->run_state);
+    add_text(object, "run_state_at_switchover",
+             m->is_source ? m->run_state : NULL);
     return object;
 }

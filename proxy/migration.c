@@ -38,6 +38,8 @@ void migration_done(struct migration *m)
     json_object_put(m->blocks);
     json_object_put(m->sections);
     json_object_put(m->counts.past);
+    carrier_free(m->closed_carrier, NULL);
+    m->closed_carrier = NULL;
     m->counts.past = NULL;
     m->caps = NULL;
     m->blocks = NULL;

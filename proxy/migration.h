@@ -126,6 +126,7 @@ struct migration {
 
     uint64_t pool_bytes;              /* share of [limits] pool */
     struct carrier *carrier;          /* NULL: none (yet, or any more) */
+    struct carrier *closed_carrier;   /* for its last numbers */
     struct carrier_stats final_stats; /* from when there was one */
     uint64_t moved_bytes;             /* see migration_has_moved() */
     struct migration_counts counts;
@@ -213,7 +214,8 @@ bool migration_has_moved(struct migration *m,
 void migration_take_info(struct migration *m,
                          const struct qmp_migrate_info *info, bool guest_runs);
 
-/* Has the newest numbers of the data path, if there is one, in final_stats. */
+/* Has the newest numbers of the data path, if there is or was one, in
+ * final_stats. */
 void migration_refresh(struct migration *m);
 
 /* Destination, now and then: the rate at which bytes come. */
@@ -225,7 +227,7 @@ uint64_t migration_held_bytes(const struct migration *m);
 /* From QEMU to QEMU, by the channels' own count. */
 uint64_t migration_forward_bytes(const struct migration *m);
 
-/* The data path is over: keeps its last numbers and frees it. */
+/* The data path is over: closes it, its last numbers are kept. */
 void migration_drop_carrier(struct migration *m, const struct error *why);
 
 /* What the API shows. */

@@ -204,21 +204,21 @@ static void print_error(struct json_object *migration)
     }
 }
 
-/* Those that took a while. */
+/* Those that took a hundredth of the time or more. */
 static void print_phases(struct json_object *migration)
 {
     struct json_object *phases = get_object(migration, "phases_ms");
-    uint64_t time_ms;
+    uint64_t time_ms, elapsed_ms = 0;
     char all[300] = "", text[FORMAT_SIZE];
 
-    if (!phases) {
+    if (!phases || !json_value_uint(migration, "elapsed_ms", &elapsed_ms)) {
         return;
     }
     json_object_object_foreach(phases, name, value)
     {
         (void)value;
         if (strlen(all) < 200 && json_value_uint(phases, name, &time_ms) &&
-            time_ms > 0) {
+            time_ms > 0 && time_ms >= elapsed_ms / 100) {
             append(all, sizeof(all), ", %.32s %s", name,
                    parse_format_duration((mp_time)time_ms * MP_MS, text,
                                          sizeof(text)));
@@ -305,9 +305,9 @@ static void print_sizes(struct json_object *object, const char *line,
 static void print_totals(struct json_object *migration)
 {
     static const struct size_label memory[] = {
-        {"precopy_bytes", "in precopy", false},
+        {"precopy_bytes", "in precopy", true},
         {"downtime_bytes", "while the guest stood still", true},
-        {"postcopy_bytes", "in postcopy", false}};
+        {"postcopy_bytes", "in postcopy", true}};
     static const struct size_label wire[] = {
         {"wire_sent_bytes", "sent", false},
         {"wire_received_bytes", "received", false}};

@@ -26,7 +26,11 @@ def assert_moved_by(lab, move, b, channels):
     # each takes its share, none stands by
     assert min(carried.values()) > PAGES_BYTES / channels / 8, carried
     assert sum(carried.values()) > PAGES_BYTES
-    assert here["totals"]["wire_sent_bytes"] > sum(carried.values())
+    totals = here["totals"]
+    assert totals["wire_sent_bytes"] > sum(carried.values())
+    # QEMU counts what multifd carries apart
+    assert totals["precopy_bytes"] + totals["downtime_bytes"] > PAGES_BYTES
+    assert there["progress"]["transferred_bytes"] > sum(carried.values())
     lab.guest.assert_only_on(move.destination, idle=[move.source])
 
 
