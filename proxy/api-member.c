@@ -9,17 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "util/id.h"
 #include "util/parse.h"
 #include "util/path.h"
-
-bool api_member_is_id(const char *id)
-{
-    size_t size = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv"
-                             "wxyz0123456789._-");
-
-    return size > 0 && size <= API_ID_MAX && id[size] == '\0' &&
-           strcmp(id, ".") && strcmp(id, "..");
-}
 
 static int refuse(const struct api_member *member, struct error *err,
                   const char *what)
@@ -70,7 +62,7 @@ static int set_text(const struct api_member *member, struct json_object *value,
     if (!text) {
         return -1;
     }
-    if (member->type == API_MEMBER_ID && !api_member_is_id(text)) {
+    if (member->type == API_MEMBER_ID && !id_is_valid(text)) {
         return refuse(member, err, "made of A-Z a-z 0-9 . _ -");
     }
     if (member->type == API_MEMBER_NAME && has_control_chars(text)) {
@@ -234,6 +226,9 @@ int api_members_parse(const struct api_member *members,
         if (!member) {
             return error_set(err, ERR_BAD_REQUEST, "unknown member \"%s\"",
                              name);
+        }
+        if (!value && !member->is_required) {
+            continue; /* as answers show what is not there */
         }
         if (set_member(member, value, into, err) < 0) {
             return -1;

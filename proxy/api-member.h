@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 #include "util/error.h"
+#include "util/id.h"
 
 struct json_object;
 
 /* Limits, in bytes without the final NUL. */
-#define API_ID_MAX 64    /* [A-Za-z0-9._-], not "." or ".." */
 #define API_NAME_MAX 128 /* names of guests and peers */
 #define API_UUID_SIZE 36
 
 /* How a member is written, and the field it is stored in. */
 enum api_member_type {
-    API_MEMBER_ID,      /* text: char[API_ID_MAX + 1] */
+    API_MEMBER_ID,      /* text: char[ID_MAX + 1] */
     API_MEMBER_NAME,    /* text: char[API_NAME_MAX + 1] */
     API_MEMBER_UUID,    /* text, 8-4-4-4-12 hex digits: char[...SIZE + 1],
                          * lower case */
@@ -47,8 +47,5 @@ struct api_member {
 int api_members_parse(const struct api_member *members,
                       struct json_object *body, void *into, uint32_t *ret_given,
                       struct error *err);
-
-/* True for a text that can be a migration's id. */
-bool api_member_is_id(const char *id);
 
 #endif

@@ -2,9 +2,7 @@
 /* The body of POST /v1/migrations. */
 #include "proxy/api-migrate.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 static const char *const mode_words[] = {"auto", "precopy", "postcopy", NULL};
 static const char *const preempt_words[] = {"auto", "on", "off", NULL};
@@ -22,7 +20,7 @@ _Static_assert(sizeof(enum api_mode) == sizeof(int) &&
 #define AT(member) offsetof(struct api_migrate, member)
 
 const struct api_member api_migrate_members[] = {
-    {"id", API_MEMBER_ID, false, AT(id), NULL, 1, API_ID_MAX},
+    {"id", API_MEMBER_ID, false, AT(id), NULL, 1, ID_MAX},
     {"vm", API_MEMBER_NAME, true, AT(vm), NULL, 1, API_NAME_MAX},
     {"to", API_MEMBER_NAME, true, AT(peer), NULL, 1, API_NAME_MAX},
     {"qmp", API_MEMBER_PATH, false, AT(qmp_path), NULL, 2, PATH_SOCKET_MAX},
@@ -61,17 +59,15 @@ const char *api_on_timeout_name(enum api_on_timeout on_timeout)
     return on_timeout_words[on_timeout];
 }
 
-void api_migrate_make_id(char id[API_ID_MAX + 1])
-{
-    unsigned char random[6];
-
-    /* fails only before the kernel has gathered randomness once, and does not
-     * block for more after that */
-    while (getrandom(random, sizeof(random), 0) != sizeof(random)) {
-    }
-    snprintf(id, API_ID_MAX + 1, "m%02x%02x%02x%02x%02x%02x", random[0],
-             random[1], random[2], random[3], random[4], random[5]);
-}
+const struct api_migrate api_migrate_default = {
+    .mode = API_MODE_AUTO,
+    .preempt = API_PREEMPT_AUTO,
+    .postcopy_after_seconds = -1,
+    .bandwidth_bytes_per_second = PARSE_UNLIMITED,
+    .max_downtime_ms = API_DOWNTIME_MS_DEFAULT,
+    .timeout_seconds = -1,
+    .on_timeout = API_ON_TIMEOUT_ABORT,
+};
 
 /* What the members say together. */
 static int check_whole(const struct api_migrate *migrate, bool has_on_timeout,
@@ -100,15 +96,7 @@ static int check_whole(const struct api_migrate *migrate, bool has_on_timeout,
 int api_migrate_parse(struct json_object *body, struct api_migrate *ret_migrate,
                       struct error *err)
 {
-    struct api_migrate migrate = {
-        .mode = API_MODE_AUTO,
-        .preempt = API_PREEMPT_AUTO,
-        .postcopy_after_seconds = -1,
-        .bandwidth_bytes_per_second = PARSE_UNLIMITED,
-        .max_downtime_ms = API_DOWNTIME_MS_DEFAULT,
-        .timeout_seconds = -1,
-        .on_timeout = API_ON_TIMEOUT_ABORT,
-    };
+    struct api_migrate migrate = api_migrate_default;
     uint32_t given;
 
     if (api_members_parse(api_migrate_members, body, &migrate, &given, err) <

@@ -10,13 +10,14 @@
 /* The table; ends with a NULL name. */
 extern const struct api_member api_migrate_members[];
 
+/* What is meant where a request does not say: the one place of its defaults.
+ * Texts are empty. */
+extern const struct api_migrate api_migrate_default;
+
 /* Fills *ret_migrate from a request's body, defaults included. id stays empty
  * where none is given. ERR_BAD_REQUEST or ERR_PATH_REFUSED names the member and
  * its limit. */
 int api_migrate_parse(struct json_object *body, struct api_migrate *ret_migrate,
                       struct error *err);
-
-/* Makes an id that no other migration has (48 random bits). */
-void api_migrate_make_id(char id[API_ID_MAX + 1]);
 
 #endif

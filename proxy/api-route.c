@@ -29,8 +29,7 @@ const struct api_route api_routes[] = {
 };
 
 /* Compares a path with a route's; where that has {id}, takes an id. */
-static bool is_match(const char *path, const char *target,
-                     char id[API_ID_MAX + 1])
+static bool is_match(const char *path, const char *target, char id[ID_MAX + 1])
 {
     const char *mark = strstr(path, ID_MARK);
     size_t before = mark ? (size_t)(mark - path) : strlen(path);
@@ -43,13 +42,13 @@ static bool is_match(const char *path, const char *target,
         return false;
     }
     size_t size = strcspn(target + before, "/");
-    if (size == 0 || size > API_ID_MAX ||
+    if (size == 0 || size > ID_MAX ||
         strcmp(target + before + size, mark + strlen(ID_MARK))) {
         return false;
     }
     memcpy(id, target + before, size);
     id[size] = '\0';
-    return api_member_is_id(id);
+    return id_is_valid(id);
 }
 
 /* Of a set of methods, one bit each. */
@@ -76,7 +75,7 @@ static const char *allow_text(unsigned methods)
 
 const struct api_route *api_route_find(enum api_http_method method,
                                        const char *target,
-                                       char ret_id[API_ID_MAX + 1],
+                                       char ret_id[ID_MAX + 1],
                                        const char **ret_allow,
                                        struct error *err)
 {

@@ -38,7 +38,7 @@ extern const struct api_route api_routes[];
  * methods of this path, a static text; else NULL). */
 const struct api_route *api_route_find(enum api_http_method method,
                                        const char *target,
-                                       char ret_id[API_ID_MAX + 1],
+                                       char ret_id[ID_MAX + 1],
                                        const char **ret_allow,
                                        struct error *err);
 

@@ -30,7 +30,7 @@ struct api {
 struct api_call {
     struct api *api;
     const struct api_route *route;
-    char id[API_ID_MAX + 1]; /* from the path */
+    char id[ID_MAX + 1]; /* from the path */
     const struct api_http_head *head;
     const char *body;
     int status;        /* of success */
@@ -84,7 +84,7 @@ static int call_migrate(struct api_call *call, struct api_reply *reply,
         return -1;
     }
     if (!migrate.id[0]) {
-        api_migrate_make_id(migrate.id);
+        id_make(migrate.id);
     }
     if (call->api->ops->migrate(call->api->arg, &migrate, ret_object, &created,
                                 err) < 0) {

@@ -50,7 +50,7 @@ const char *api_on_timeout_name(enum api_on_timeout on_timeout);
 /* What POST /v1/migrations asks for: checked, defaults filled in. Plain data,
  * copied by assignment. */
 struct api_migrate {
-    char id[API_ID_MAX + 1]; /* the client's, else made here; never empty */
+    char id[ID_MAX + 1]; /* the client's, else made here; never empty */
     char vm[API_NAME_MAX + 1];
     char peer[API_NAME_MAX + 1];             /* "to" */
     char qmp_path[PATH_SOCKET_MAX + 1];      /* "": by template */
@@ -87,7 +87,7 @@ bool api_migrate_is_equal(const struct api_migrate *a,
 /* Each returns 0 and *ret_body (a reference the API puts), or -1 and *err,
  * which goes to the client as {"error":{"class","message","side"}} with
  * error_http_status(). All are called on the loop of api_params. id fits
- * API_ID_MAX and its characters. */
+ * ID_MAX and its characters. */
 struct api_ops {
     /* POST /v1/migrations. *ret_created true: begun now (201, body: the
      * migration); false: this id was begun before by an equal request (200).

@@ -18,10 +18,10 @@
 
 struct incoming_entry {
     struct list node;
-    char id[API_ID_MAX + 1];
+    char id[ID_MAX + 1];
     struct api_incoming said;
     int64_t since_wall_us;
-    char migration[API_ID_MAX + 1]; /* under way to it; "": none */
+    char migration[ID_MAX + 1]; /* under way to it; "": none */
 };
 
 struct incoming {

@@ -200,13 +200,13 @@ static int op_add_incoming(void *arg, const struct api_incoming *said,
 {
     struct manager *manager = arg;
     const struct conf *conf = manager->env.conf;
-    char id[API_ID_MAX + 1];
+    char id[ID_MAX + 1];
 
     if (path_check_allowed(said->qmp_path, conf->socket_dirs.items,
                            conf->socket_dirs.count, err)) {
         return error_wrap(err, "member \"qmp\"");
     }
-    api_migrate_make_id(id);
+    id_make(id);
     const struct incoming_entry *entry =
         incoming_add(&manager->incoming, id, said, clock_wall_us(), err);
     if (!entry) {
@@ -282,6 +282,10 @@ static int op_host(void *arg, json_object **ret_body, struct error *err)
             : json_object_new_uint64(conf->bandwidth_bytes_per_second));
     json_object_object_add(limits, "pool_bytes",
                            json_object_new_uint64(conf->pool_bytes));
+    json_object_object_add(limits, "peer_connections",
+                           json_object_new_int((int)conf->peer_connections));
+    json_object_object_add(limits, "records",
+                           json_object_new_int((int)conf->records));
     json_object_object_add(
         limits, "switchover_buffer_bytes",
         json_object_new_uint64(conf->switchover_buffer_bytes));

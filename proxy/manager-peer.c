@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "proxy/api-member.h"
+#include "proxy/api-migrate.h"
 #include "proxy/error-json.h"
 #include "proxy/manager-private.h"
 #include "qmp/json-value.h"
@@ -25,10 +26,7 @@ static void on_prepare(struct manager *manager, struct peer_request *request,
     json_object *params = peer_request_params(request);
     const char *peer = peer_request_peer(request), *vm, *mode = "auto";
     const struct conf_peer *conf = conf_find_peer(manager->env.conf, peer);
-    struct api_migrate wish = {.postcopy_after_seconds = -1,
-                               .timeout_seconds = -1,
-                               .bandwidth_bytes_per_second = PARSE_UNLIMITED,
-                               .max_downtime_ms = API_DOWNTIME_MS_DEFAULT};
+    struct api_migrate wish = api_migrate_default;
     struct error err = ERROR_INIT;
     uint64_t multifd = 0;
 
@@ -171,7 +169,7 @@ static void on_request(void *arg, struct peer_request *request)
     struct ended *ended;
 
     if (!json_value_text(peer_request_params(request), "migration", &id) ||
-        !api_member_is_id(id)) {
+        !id_is_valid(id)) {
         refuse(request, ERR_PROTOCOL, "%s: no good \"migration\" id%s",
                peer_request_method(request), "");
         return;

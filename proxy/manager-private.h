@@ -13,7 +13,7 @@
  * earlier daemon left behind. */
 struct ended {
     struct list node;
-    char id[API_ID_MAX + 1];
+    char id[ID_MAX + 1];
     bool is_source;
     bool unfinished;
     json_object *record;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/api-migrate.h"
 #include "proxy/manager-private.h"
 #include "qmp/json-value.h"
 
@@ -394,10 +395,7 @@ void manager_set_conf(struct manager *manager, const struct conf *conf)
 
 static void take_over(struct manager *manager, struct ended *ended)
 {
-    struct api_migrate request = {.postcopy_after_seconds = -1,
-                                  .timeout_seconds = -1,
-                                  .bandwidth_bytes_per_second = PARSE_UNLIMITED,
-                                  .max_downtime_ms = API_DOWNTIME_MS_DEFAULT};
+    struct api_migrate request = api_migrate_default;
     struct error err = ERROR_INIT;
     struct migration *m = NULL;
 

@@ -109,3 +109,8 @@ bool json_value_copy_text(char *buf, size_t size, const char *text)
     int n = snprintf(buf, size, "%s", text);
     return n >= 0 && (size_t)n < size;
 }
+
+void json_value_put(struct json_object **object)
+{
+    json_object_put(*object);
+}

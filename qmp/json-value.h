@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/cleanup.h"
 #include "util/error.h"
 
 struct json_object;
@@ -37,5 +38,10 @@ bool json_value_double(struct json_object *object, const char *name,
 
 /* Copies text into buf, cut at size; true if it was whole. */
 bool json_value_copy_text(char *buf, size_t size, const char *text);
+
+/* Gives *object up, which may be NULL: CLEANUP_JSON puts a local variable when
+ * it goes out of scope. */
+void json_value_put(struct json_object **object);
+#define CLEANUP_JSON CLEANUP(json_value_put)
 
 #endif

@@ -4,62 +4,52 @@
 
 #include <json-c/json.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "qmp/json-value.h"
 #include "tools/ctl-output.h"
-#include "util/cleanup.h"
+#include "util/id.h"
 
-#define ID_MAX 64
-
-static void put_object(struct json_object **object)
-{
-    json_object_put(*object);
-}
-
-struct json_object *ctl_ask(const struct ctl_call *call, const char *method,
-                            const char *path, struct json_object *body)
+enum ctl_exit ctl_ask(const struct ctl_call *call, const char *method,
+                      const char *path, struct json_object *body,
+                      struct json_object **ret_answer)
 {
     struct error err = ERROR_INIT;
-    CLEANUP(put_object) struct json_object *answer = NULL;
+    CLEANUP_JSON struct json_object *answer = NULL;
     int status =
         ctl_http_request(call->http, method, path, body, &answer, &err);
 
     if (status < 0) {
-        ctl_output_error(&err, call->json);
-        return NULL;
+        return ctl_output_error(&err, call->json);
     }
     if (status != 200 && status != 201) {
-        ctl_output_refusal(status, answer, call->json);
-        return NULL;
+        return ctl_output_refusal(call, status, answer);
     }
-    return steal_ptr(&answer);
+    *ret_answer = steal_ptr(&answer);
+    return CTL_EXIT_DONE;
 }
 
-bool ctl_ask_check_id(const struct ctl_call *call, const char *id)
+enum ctl_exit ctl_ask_check_id(const struct ctl_call *call, const char *id)
 {
     struct error err = ERROR_INIT;
 
-    /* the daemon's own rule */
-    if (*id && strlen(id) <= ID_MAX &&
-        !id[strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                       "0123456789._-")]) {
-        return true;
+    if (id_is_valid(id)) {
+        return CTL_EXIT_DONE;
     }
-    error_set(&err, ERR_NOT_FOUND, "\"%.80s\" is no id of a migration", id);
-    ctl_output_error(&err, call->json);
-    return false;
+    error_set(&err, ERR_BAD_REQUEST, "\"%.80s\" is no id of a migration", id);
+    return ctl_output_error(&err, call->json);
 }
 
-struct json_object *ctl_ask_of_id(const struct ctl_call *call,
-                                  const char *method, const char *verb,
-                                  struct json_object *body)
+enum ctl_exit ctl_ask_of_id(const struct ctl_call *call, const char *method,
+                            const char *verb, struct json_object *body,
+                            struct json_object **ret_answer)
 {
     char path[128];
+    enum ctl_exit status = ctl_ask_check_id(call, call->id);
 
-    if (!ctl_ask_check_id(call, call->id)) {
-        return NULL;
+    if (status != CTL_EXIT_DONE) {
+        return status;
     }
     snprintf(path, sizeof(path), "/v1/migrations/%s%s%s", call->id,
              verb ? "/" : "", verb ? verb : "");
-    return ctl_ask(call, method, path, body);
+    return ctl_ask(call, method, path, body, ret_answer);
 }

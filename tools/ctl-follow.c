@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "qmp/json-value.h"
 #include "tools/ctl-output.h"
 #include "tools/ctl-report.h"
 #include "util/cleanup.h"
@@ -31,6 +32,7 @@ struct follow {
     bool is_terminal;
     bool is_line_open; /* a progress line is on the terminal */
     bool asked_to_cancel;
+    bool has_begun;     /* the daemon knew it once */
     mp_time lost_since; /* 0: the daemon answers */
     mp_time printed_at;
     char printed_state[32];
@@ -97,11 +99,6 @@ static void print_progress(struct follow *follow, struct json_object *migration)
     }
 }
 
-static void put_object(struct json_object **object)
-{
-    json_object_put(*object);
-}
-
 /* What the daemon said when it refused to cancel. */
 static void say_refusal(struct follow *follow, struct json_object *answer)
 {
@@ -124,7 +121,7 @@ static void ask_to_cancel(struct follow *follow)
 {
     char path[PATH_SIZE];
     struct error err = ERROR_INIT;
-    CLEANUP(put_object) struct json_object *answer = NULL;
+    CLEANUP_JSON struct json_object *answer = NULL;
 
     snprintf(path, sizeof(path), "/v1/migrations/%s/cancel", follow->id);
     int status =
@@ -151,8 +148,7 @@ static enum ctl_exit leave(struct follow *follow)
               "no longer following: the migration goes on, see migproxyctl "
               "show %s",
               follow->id);
-    ctl_output_error(&err, follow->call->json);
-    return CTL_EXIT_FAILURE;
+    return ctl_output_error(&err, follow->call->json);
 }
 
 /* Waits for the next round; ends early by Ctrl-C. */
@@ -180,8 +176,7 @@ static enum ctl_exit end_lost(struct follow *follow, struct error *err)
     error_wrap(err, "migration %s may go on, but nobody can be asked",
                follow->id);
     clear_line(follow);
-    ctl_output_error(err, follow->call->json);
-    return CTL_EXIT_FAILURE;
+    return ctl_output_error(err, follow->call->json);
 }
 
 static enum ctl_exit end_over(struct follow *follow,
@@ -201,7 +196,7 @@ static bool follow_once(struct follow *follow, enum ctl_exit *ret_exit)
 {
     char path[PATH_SIZE];
     struct error err = ERROR_INIT;
-    CLEANUP(put_object) struct json_object *answer = NULL;
+    CLEANUP_JSON struct json_object *answer = NULL;
 
     snprintf(path, sizeof(path), "/v1/migrations/%s", follow->id);
     int status =
@@ -219,10 +214,13 @@ static bool follow_once(struct follow *follow, enum ctl_exit *ret_exit)
         return true;
     }
     follow->lost_since = 0;
+    follow->has_begun |= status == 200;
     if (status != 200) {
         clear_line(follow);
-        ctl_output_refusal(status, answer, follow->call->json);
-        *ret_exit = CTL_EXIT_FAILURE;
+        *ret_exit = ctl_output_refusal(follow->call, status, answer);
+        if (follow->has_begun) {
+            *ret_exit = CTL_EXIT_FAILURE; /* how it ended nobody knows */
+        }
         return true;
     }
     if (ctl_report_is_over(answer)) {
@@ -235,8 +233,11 @@ static bool follow_once(struct follow *follow, enum ctl_exit *ret_exit)
 
 enum ctl_exit ctl_follow(const struct ctl_call *call, const char *id)
 {
-    struct follow follow = {
-        .call = call, .id = id, .is_terminal = isatty(STDERR_FILENO)};
+    struct follow follow = {.call = call,
+                            .id = id,
+                            .is_terminal = isatty(STDERR_FILENO),
+                            .has_begun =
+                                !call->id /* by this call, not named by it */};
     enum ctl_exit status;
 
     while (!follow_once(&follow, &status)) {

@@ -18,11 +18,6 @@
 
 #define FORMAT_SIZE 32 /* for parse_format_*() */
 
-static void put_object(struct json_object **object)
-{
-    json_object_put(*object);
-}
-
 /* ---- tables ---- */
 
 /* A cell's text, the table's to free; "-" where there is nothing. */
@@ -175,12 +170,12 @@ static int print_list(const struct ctl_call *call, const char *path,
                       const char *member, const char *const *titles,
                       void (*fill)(struct json_object *row, char **cells))
 {
-    CLEANUP(put_object)
-    struct json_object *answer = ctl_ask(call, "GET", path, NULL);
+    CLEANUP_JSON struct json_object *answer = NULL;
+    enum ctl_exit status = ctl_ask(call, "GET", path, NULL, &answer);
     struct json_object *array = NULL;
 
-    if (!answer) {
-        return CTL_EXIT_FAILURE;
+    if (status != CTL_EXIT_DONE) {
+        return (int)status;
     }
     if (call->json) {
         ctl_output_json(answer);
@@ -210,11 +205,11 @@ int ctl_peers(const struct ctl_call *call)
 
 int ctl_show(const struct ctl_call *call)
 {
-    CLEANUP(put_object)
-    struct json_object *answer = ctl_ask_of_id(call, "GET", NULL, NULL);
+    CLEANUP_JSON struct json_object *answer = NULL;
+    enum ctl_exit status = ctl_ask_of_id(call, "GET", NULL, NULL, &answer);
 
-    if (!answer) {
-        return CTL_EXIT_FAILURE;
+    if (status != CTL_EXIT_DONE) {
+        return (int)status;
     }
     if (call->json) {
         ctl_output_json(answer);
@@ -226,11 +221,11 @@ int ctl_show(const struct ctl_call *call)
 
 static int order(const struct ctl_call *call, const char *verb)
 {
-    CLEANUP(put_object)
-    struct json_object *answer = ctl_ask_of_id(call, "POST", verb, NULL);
+    CLEANUP_JSON struct json_object *answer = NULL;
+    enum ctl_exit status = ctl_ask_of_id(call, "POST", verb, NULL, &answer);
 
-    if (!answer) {
-        return CTL_EXIT_FAILURE;
+    if (status != CTL_EXIT_DONE) {
+        return (int)status;
     }
     if (call->json) {
         ctl_output_json(answer);
@@ -294,11 +289,11 @@ static void print_members(struct json_object *object, const char *prefix)
 
 int ctl_host(const struct ctl_call *call)
 {
-    CLEANUP(put_object)
-    struct json_object *answer = ctl_ask(call, "GET", "/v1/host", NULL);
+    CLEANUP_JSON struct json_object *answer = NULL;
+    enum ctl_exit status = ctl_ask(call, "GET", "/v1/host", NULL, &answer);
 
-    if (!answer) {
-        return CTL_EXIT_FAILURE;
+    if (status != CTL_EXIT_DONE) {
+        return (int)status;
     }
     if (call->json) {
         ctl_output_json(answer);

@@ -2,16 +2,13 @@
 /* migproxyctl migrate: options to a request, then follows the migration. */
 #include <json-c/json.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/random.h>
 
+#include "qmp/json-value.h"
 #include "tools/ctl-body.h"
 #include "tools/ctl-follow.h"
 #include "tools/ctl-output.h"
 #include "tools/ctl.h"
-#include "util/cleanup.h"
-
-#define ID_SIZE 16
+#include "util/id.h"
 
 /* The order of ctl_migrate_options. */
 enum {
@@ -33,19 +30,26 @@ enum {
 _Static_assert(OPT_COUNT <= CTL_OPTIONS_MAX, "a call has room for each option");
 
 const struct ctl_option ctl_migrate_options[] = {
-    {"vm", "NAME", "the guest, as its QEMU says in query-name"},
-    {"to", "PEER", "the peer, as named in the daemon's configuration"},
-    {"qmp", "PATH", "QMP socket of the guest here (else by the template)"},
-    {"dest-qmp", "PATH", "QMP socket of the waiting QEMU there"},
-    {"mode", "MODE", "auto (default), precopy or postcopy"},
-    {"preempt", "WHEN", "postcopy-preempt: auto (default), on or off"},
-    {"multifd", "N", "multifd channels, 0 (default, off) to 16"},
-    {"postcopy-after", "S", "switch to postcopy after S seconds"},
-    {"bandwidth", "RATE", "cap: 100MiB/s, 2.5Gbit/s, ... or unlimited"},
-    {"max-downtime", "MS", "longest standstill, 1 to 60000 ms (default 300)"},
-    {"timeout", "S", "when --on-timeout happens, in seconds"},
-    {"on-timeout", "WHAT", "abort (default), postcopy or pause"},
-    {NULL, NULL, NULL},
+    {"vm", "NAME", "the guest, as its QEMU says in query-name", "vm"},
+    {"to", "PEER", "the peer, as named in the daemon's configuration", "to"},
+    {"qmp", "PATH", "QMP socket of the guest here (else by the template)",
+     "qmp"},
+    {"dest-qmp", "PATH", "QMP socket of the waiting QEMU there", "dest_qmp"},
+    {"mode", "MODE", "auto (default), precopy or postcopy", "mode"},
+    {"preempt", "WHEN", "postcopy-preempt: auto (default), on or off",
+     "preempt"},
+    {"multifd", "N", "multifd channels, 0 (default, off) to 16",
+     "multifd_channels"},
+    {"postcopy-after", "S", "switch to postcopy after S seconds",
+     "postcopy_after_seconds"},
+    {"bandwidth", "RATE", "cap: 100MiB/s, 2.5Gbit/s, ... or unlimited",
+     "bandwidth_bytes_per_second"},
+    {"max-downtime", "MS", "longest standstill, 1 to 60000 ms (default 300)",
+     "max_downtime_ms"},
+    {"timeout", "S", "when --on-timeout happens, in seconds",
+     "timeout_seconds"},
+    {"on-timeout", "WHAT", "abort (default), postcopy or pause", "on_timeout"},
+    {.name = NULL},
 };
 
 const char ctl_migrate_details[] =
@@ -105,42 +109,18 @@ static int fill_body(const struct ctl_call *call, const char *id,
     return 0;
 }
 
-/* Made here and not by the daemon, so that it is known also if the answer gets
- * lost. */
-static void make_id(char id[ID_SIZE])
-{
-    unsigned char random[6];
-
-    while (getrandom(random, sizeof(random), 0) != sizeof(random)) {
-    }
-    snprintf(id, ID_SIZE, "m%02x%02x%02x%02x%02x%02x", random[0], random[1],
-             random[2], random[3], random[4], random[5]);
-}
-
-static void put_object(struct json_object **object)
-{
-    json_object_put(*object);
-}
-
-/* The exit status for a request that did not begin a migration. */
-static enum ctl_exit exit_of_status(int status)
-{
-    return status == 400  ? CTL_EXIT_USAGE
-           : status < 500 ? CTL_EXIT_REFUSED
-                          : CTL_EXIT_FAILURE;
-}
-
 int ctl_migrate(const struct ctl_call *call)
 {
-    char id[ID_SIZE];
+    char id[ID_MAX + 1];
     struct error err = ERROR_INIT;
-    CLEANUP(put_object) struct json_object *body = json_object_new_object();
-    CLEANUP(put_object) struct json_object *answer = NULL;
+    CLEANUP_JSON struct json_object *body = json_object_new_object();
+    CLEANUP_JSON struct json_object *answer = NULL;
 
-    make_id(id);
+    /* made here and not by the daemon, so that it is known also if the answer
+     * gets lost */
+    id_make(id);
     if (fill_body(call, id, body, &err) < 0) {
-        ctl_output_error(&err, call->json);
-        return CTL_EXIT_USAGE;
+        return ctl_output_error(&err, call->json);
     }
     ctl_follow_catch_interrupts();
     int status = ctl_http_request(call->http, "POST", "/v1/migrations", body,
@@ -152,12 +132,10 @@ int ctl_migrate(const struct ctl_call *call)
                        "%s tells)",
                        id);
         }
-        ctl_output_error(&err, call->json);
-        return CTL_EXIT_FAILURE;
+        return ctl_output_error(&err, call->json);
     }
     if (status != 200 && status != 201) {
-        ctl_output_refusal(status, answer, call->json);
-        return (int)exit_of_status(status);
+        return ctl_output_refusal(call, status, answer);
     }
     if (!call->json) {
         ctl_output_print(stderr, "Migration %s of %s to %s\n", id,

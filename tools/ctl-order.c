@@ -11,15 +11,9 @@
 #include "util/cleanup.h"
 #include "util/parse.h"
 
-static void put_object(struct json_object **object)
-{
-    json_object_put(*object);
-}
-
 static int fail_usage(const struct ctl_call *call, struct error *err)
 {
-    ctl_output_error(err, call->json);
-    return CTL_EXIT_USAGE;
+    return ctl_output_error(err, call->json);
 }
 
 /* ---- set ---- */
@@ -27,9 +21,11 @@ static int fail_usage(const struct ctl_call *call, struct error *err)
 enum { SET_BANDWIDTH, SET_MAX_DOWNTIME };
 
 const struct ctl_option ctl_set_options[] = {
-    {"bandwidth", "RATE", "cap: 100MiB/s, 2.5Gbit/s, ... or unlimited"},
-    {"max-downtime", "MS", "longest standstill, 1 to 60000 ms"},
-    {NULL, NULL, NULL},
+    {"bandwidth", "RATE", "cap: 100MiB/s, 2.5Gbit/s, ... or unlimited",
+     "bandwidth_bytes_per_second"},
+    {"max-downtime", "MS", "longest standstill, 1 to 60000 ms",
+     "max_downtime_ms"},
+    {.name = NULL},
 };
 
 const char ctl_set_details[] =
@@ -54,7 +50,7 @@ static void print_limits(const struct ctl_call *call,
 
 int ctl_set(const struct ctl_call *call)
 {
-    CLEANUP(put_object) struct json_object *body = json_object_new_object();
+    CLEANUP_JSON struct json_object *body = json_object_new_object();
     struct error err = ERROR_INIT;
 
     if (ctl_body_add_rate(call, ctl_set_options, SET_BANDWIDTH, body,
@@ -69,10 +65,10 @@ int ctl_set(const struct ctl_call *call)
                   "missing");
         return fail_usage(call, &err);
     }
-    CLEANUP(put_object)
-    struct json_object *answer = ctl_ask_of_id(call, "PATCH", NULL, body);
-    if (!answer) {
-        return CTL_EXIT_FAILURE;
+    CLEANUP_JSON struct json_object *answer = NULL;
+    enum ctl_exit status = ctl_ask_of_id(call, "PATCH", NULL, body, &answer);
+    if (status != CTL_EXIT_DONE) {
+        return (int)status;
     }
     if (call->json) {
         ctl_output_json(answer);
@@ -87,11 +83,11 @@ int ctl_set(const struct ctl_call *call)
 enum { INCOMING_VM, INCOMING_QMP, INCOMING_UUID, INCOMING_REMOVE };
 
 const struct ctl_option ctl_incoming_options[] = {
-    {"vm", "NAME", "the guest that is waited for"},
-    {"qmp", "PATH", "QMP socket of the QEMU that waits for it"},
-    {"uuid", "UUID", "refuse a guest with another UUID"},
-    {"remove", "ID", "take back what was said, by its id"},
-    {NULL, NULL, NULL},
+    {"vm", "NAME", "the guest that is waited for", "vm"},
+    {"qmp", "PATH", "QMP socket of the QEMU that waits for it", "qmp"},
+    {"uuid", "UUID", "refuse a guest with another UUID", "uuid"},
+    {"remove", "ID", "take back what was said, by its id", NULL},
+    {.name = NULL},
 };
 
 const char ctl_incoming_details[] =
@@ -117,12 +113,13 @@ static void print_entry(struct json_object *entry)
                      used ? used : "");
 }
 
-static int print_answer(const struct ctl_call *call, struct json_object *answer)
+static int print_answer(const struct ctl_call *call, enum ctl_exit status,
+                        struct json_object *answer)
 {
     struct json_object *list = NULL;
 
-    if (!answer) {
-        return CTL_EXIT_FAILURE;
+    if (status != CTL_EXIT_DONE) {
+        return (int)status;
     }
     if (call->json) {
         ctl_output_json(answer);
@@ -140,25 +137,25 @@ static int remove_incoming(const struct ctl_call *call)
     const char *id = call->value[INCOMING_REMOVE];
     char path[128];
 
-    if (!ctl_ask_check_id(call, id)) {
-        return CTL_EXIT_FAILURE;
+    CLEANUP_JSON struct json_object *answer = NULL;
+    enum ctl_exit status = ctl_ask_check_id(call, id);
+    if (status == CTL_EXIT_DONE) {
+        snprintf(path, sizeof(path), "/v1/incoming/%s", id);
+        status = ctl_ask(call, "DELETE", path, NULL, &answer);
     }
-    snprintf(path, sizeof(path), "/v1/incoming/%s", id);
-    CLEANUP(put_object)
-    struct json_object *answer = ctl_ask(call, "DELETE", path, NULL);
-    return print_answer(call, answer);
+    return print_answer(call, status, answer);
 }
 
 static int add_incoming(const struct ctl_call *call)
 {
-    CLEANUP(put_object) struct json_object *body = json_object_new_object();
+    CLEANUP_JSON struct json_object *body = json_object_new_object();
 
     ctl_body_add_text(call, ctl_incoming_options, INCOMING_VM, body, "vm");
     ctl_body_add_text(call, ctl_incoming_options, INCOMING_QMP, body, "qmp");
     ctl_body_add_text(call, ctl_incoming_options, INCOMING_UUID, body, "uuid");
-    CLEANUP(put_object)
-    struct json_object *answer = ctl_ask(call, "POST", "/v1/incoming", body);
-    return print_answer(call, answer);
+    CLEANUP_JSON struct json_object *answer = NULL;
+    enum ctl_exit status = ctl_ask(call, "POST", "/v1/incoming", body, &answer);
+    return print_answer(call, status, answer);
 }
 
 int ctl_incoming(const struct ctl_call *call)
@@ -182,7 +179,7 @@ int ctl_incoming(const struct ctl_call *call)
     if (adds) {
         return add_incoming(call);
     }
-    CLEANUP(put_object)
-    struct json_object *answer = ctl_ask(call, "GET", "/v1/incoming", NULL);
-    return print_answer(call, answer);
+    CLEANUP_JSON struct json_object *answer = NULL;
+    enum ctl_exit status = ctl_ask(call, "GET", "/v1/incoming", NULL, &answer);
+    return print_answer(call, status, answer);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "qmp/json-value.h"
+#include "tools/ctl-exit.h"
 #include "util/cleanup.h"
 
 void ctl_output_clean(char *text)
@@ -59,16 +60,54 @@ static void print_error_json(const char *class, const char *message)
     json_object_put(outer);
 }
 
-void ctl_output_error(const struct error *err, bool json)
+enum ctl_exit ctl_output_error(const struct error *err, bool json)
 {
     ctl_output_print(stderr, "migproxyctl: %s (%s)\n", err->text,
                      error_class(err->code));
     if (json) {
         print_error_json(error_class(err->code), err->text);
     }
+    return ctl_exit_of(err->code);
 }
 
-void ctl_output_refusal(int status, struct json_object *answer, bool json)
+/* The option behind a member's name that stands at text, in quotes. */
+static const struct ctl_option *find_option(const struct ctl_option *options,
+                                            const char *text)
+{
+    for (const struct ctl_option *o = options; o && o->name; o++) {
+        size_t size = o->member ? strlen(o->member) : 0;
+        if (size && text[0] == '"' && !strncmp(text + 1, o->member, size) &&
+            text[1 + size] == '"') {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+/* The API speaks of members ("max_downtime_ms"), whoever typed the command of
+ * options (--max-downtime). */
+static void print_with_options(FILE *file, const struct ctl_option *options,
+                               const char *message)
+{
+    static const char word[] = "member ";
+
+    while (*message) {
+        bool has_word = !strncmp(message, word, sizeof(word) - 1);
+        const char *name = message + (has_word ? sizeof(word) - 1 : 0);
+        const struct ctl_option *option = find_option(options, name);
+        if (option) {
+            ctl_output_print(file, "--%s", option->name);
+            message = name + strlen(option->member) + 2;
+        } else {
+            size_t size = 1 + strcspn(message + 1, "\"m");
+            ctl_output_print(file, "%.*s", (int)size, message);
+            message += size;
+        }
+    }
+}
+
+enum ctl_exit ctl_output_refusal(const struct ctl_call *call, int status,
+                                 struct json_object *answer)
 {
     struct json_object *error = NULL;
     const char *class = NULL;
@@ -80,13 +119,15 @@ void ctl_output_refusal(int status, struct json_object *answer, bool json)
         class = "protocol";
         message = "the daemon refused without saying why";
     }
-    ctl_output_print(stderr, "migproxyctl: %s (%s, HTTP status %d)\n", message,
-                     class, status);
-    if (json && error) {
+    ctl_output_print(stderr, "migproxyctl: ");
+    print_with_options(stderr, call->options, message);
+    ctl_output_print(stderr, " (%s, HTTP status %d)\n", class, status);
+    if (call->json && error) {
         ctl_output_json(answer);
-    } else if (json) {
+    } else if (call->json) {
         print_error_json(class, message);
     }
+    return ctl_exit_of(error_code_of_class(class));
 }
 
 void ctl_output_table(const char *const *titles, size_t columns,

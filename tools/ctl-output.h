@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "tools/ctl.h"
 #include "util/error.h"
 
 struct json_object;
@@ -22,11 +23,14 @@ void ctl_output_print(FILE *file, const char *format, ...)
 void ctl_output_json(struct json_object *object);
 
 /* "migproxyctl: MESSAGE (CLASS)" on stderr; with json the error as an object on
- * stdout too: there is always one. */
-void ctl_output_error(const struct error *err, bool json);
+ * stdout too: there is always one. Returns the exit status of its class. */
+enum ctl_exit ctl_output_error(const struct error *err, bool json);
 
-/* The same for an answer that is an error ({"error":{...}}). */
-void ctl_output_refusal(int status, struct json_object *answer, bool json);
+/* The same for an answer with that HTTP status that is an error
+ * ({"error":{...}}). On stderr members of the request are called by the
+ * command's options. */
+enum ctl_exit ctl_output_refusal(const struct ctl_call *call, int status,
+                                 struct json_object *answer);
 
 /* Rows of cells (texts, owned by the caller) in columns as wide as need be. */
 void ctl_output_table(const char *const *titles, size_t columns,

@@ -25,15 +25,11 @@ const char ctl_watch_details[] =
 
 struct watch {
     const struct ctl_call *call;
-    char type[32]; /* of the event that is being read */
-    char last_id[32];
+    char type[32];    /* of the event that is being read */
+    char id[32];      /* its number, "" if it has none */
+    char last_id[32]; /* of the last event that was printed */
     mp_time heard_at;
 };
-
-static void put_object(struct json_object **object)
-{
-    json_object_put(*object);
-}
 
 /* 2026-11-30T17:51:05.123456Z as 17:51:05.123Z */
 static const char *clock_text(const char *at, char buf[16])
@@ -60,7 +56,7 @@ static void print_migration(struct json_object *event,
 
 static void print_event(const struct watch *watch, const char *data)
 {
-    CLEANUP(put_object) struct json_object *event = json_tokener_parse(data);
+    CLEANUP_JSON struct json_object *event = json_tokener_parse(data);
     struct json_object *migration = NULL;
     const char *message = NULL;
 
@@ -78,6 +74,12 @@ static void print_event(const struct watch *watch, const char *data)
     fflush(stdout);
 }
 
+static void begin_event(struct watch *watch)
+{
+    watch->type[0] = '\0';
+    watch->id[0] = '\0';
+}
+
 /* Server-Sent Events: lines of fields, an empty line ends an event. The daemon
  * writes each event's data as one line, after its other fields. */
 static bool line_cb(void *arg, const char *line)
@@ -86,13 +88,16 @@ static bool line_cb(void *arg, const char *line)
 
     watch->heard_at = clock_now();
     if (!*line) {
-        watch->type[0] = '\0';
+        begin_event(watch);
     } else if (!strncmp(line, "id: ", 4)) {
-        snprintf(watch->last_id, sizeof(watch->last_id), "%s", line + 4);
+        snprintf(watch->id, sizeof(watch->id), "%s", line + 4);
     } else if (!strncmp(line, "event: ", 7)) {
         snprintf(watch->type, sizeof(watch->type), "%s", line + 7);
     } else if (!strncmp(line, "data: ", 6)) {
         print_event(watch, line + 6);
+        if (watch->id[0]) {
+            memcpy(watch->last_id, watch->id, sizeof(watch->last_id));
+        }
     }
     return !ferror(stdout);
 }
@@ -111,9 +116,9 @@ static int watch_all(const struct ctl_call *call)
         if (!was_heard ||
             (err.code != ERR_LINK_LOST && err.code != ERR_DAEMON_UNREACHABLE) ||
             clock_now() - watch.heard_at > LOST_TIME) {
-            ctl_output_error(&err, call->json);
-            return CTL_EXIT_FAILURE;
+            return (int)ctl_output_error(&err, call->json);
         }
+        begin_event(&watch); /* what was cut off comes again, whole */
         sleep(RETRY_S);
     }
     return CTL_EXIT_FAILURE; /* nobody can read what is printed */
@@ -124,6 +129,6 @@ int ctl_watch(const struct ctl_call *call)
     if (!call->id) {
         return watch_all(call);
     }
-    return ctl_ask_check_id(call, call->id) ? (int)ctl_follow(call, call->id)
-                                            : CTL_EXIT_FAILURE;
+    enum ctl_exit status = ctl_ask_check_id(call, call->id);
+    return (int)(status == CTL_EXIT_DONE ? ctl_follow(call, call->id) : status);
 }

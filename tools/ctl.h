@@ -9,7 +9,7 @@
 
 #define CTL_OPTIONS_MAX 16 /* of one command */
 
-/* Exit statuses, documented in the help. */
+/* Exit statuses, documented in the help; ctl-exit.h has those of errors. */
 enum ctl_exit {
     CTL_EXIT_DONE = 0,
     CTL_EXIT_FAILURE = 1,
@@ -24,6 +24,7 @@ struct ctl_call {
     struct ctl_http *http;
     bool json;      /* print one JSON object only */
     const char *id; /* where the command takes one; NULL: not given */
+    const struct ctl_option *options; /* of the command, or NULL */
     /* values in the order of the command's options, NULL where not given */
     const char *value[CTL_OPTIONS_MAX];
 };
@@ -32,6 +33,7 @@ struct ctl_option {
     const char *name;
     const char *arg; /* what its value is called in the help */
     const char *help;
+    const char *member; /* the API's name of it; NULL: it has none */
 };
 
 enum ctl_takes { CTL_TAKES_NOTHING, CTL_TAKES_ID, CTL_MAY_TAKE_ID };

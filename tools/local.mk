@@ -4,6 +4,7 @@ migproxyctl_SOURCES = \
 	%D%/ctl.h \
 	%D%/ctl-ask.c %D%/ctl-ask.h \
 	%D%/ctl-body.c %D%/ctl-body.h \
+	%D%/ctl-exit.c %D%/ctl-exit.h \
 	%D%/ctl-follow.c %D%/ctl-follow.h \
 	%D%/ctl-http.c %D%/ctl-http.h \
 	%D%/ctl-http-private.h \

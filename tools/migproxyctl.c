@@ -4,6 +4,7 @@
 
 #include <curl/curl.h>
 #include <getopt.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,9 +93,10 @@ static void print_help(void)
     }
     printf("\nOptions, before or after the command:\n");
     print_common_options();
-    printf("\n\"migproxyctl COMMAND --help\" says more. Exit status: 0 done, "
-           "1 failure,\n2 usage; of migrate and watch ID also 3, 4 and 5 "
-           "(see their help).\n");
+    printf(
+        "\n\"migproxyctl COMMAND --help\" says more. Exit status: 0 done, "
+        "1 failure,\n2 usage, 3 refused: nothing was changed; of migrate and "
+        "watch ID also 4 and 5\n(see their help).\n");
 }
 
 static void print_command_help(const struct ctl_command *command)
@@ -143,6 +145,20 @@ static void make_options(const struct ctl_command *command,
     options[count] = (struct option){NULL, 0, NULL, 0};
 }
 
+/* Which of two values was meant nobody knows. */
+static int take_value(const struct command_line *line, const char **value,
+                      const char *name)
+{
+    char option[40];
+
+    if (*value) {
+        snprintf(option, sizeof(option), "--%s", name);
+        return fail_usage(line, "this option is given twice:", option);
+    }
+    *value = optarg;
+    return 0;
+}
+
 static int take_option(struct command_line *line, int option, char **argv)
 {
     switch (option) {
@@ -155,12 +171,12 @@ static int take_option(struct command_line *line, int option, char **argv)
         line->is_over = true;
         return 0;
     case OPTION_VERSION:
-        printf("migproxyctl %s (%s)\n", PACKAGE_VERSION, curl_version());
+        printf("migproxyctl %s\nlibcurl %s, json-c %s\n", PACKAGE_VERSION,
+               curl_version_info(CURLVERSION_NOW)->version, json_c_version());
         line->is_over = true;
         return 0;
     case OPTION_API:
-        line->api = optarg;
-        return 0;
+        return take_value(line, &line->api, "api");
     case OPTION_JSON:
         line->call.json = true;
         return 0;
@@ -169,8 +185,9 @@ static int take_option(struct command_line *line, int option, char **argv)
     case '?':
         return fail_usage(line, "unknown option", argv[optind - 1]);
     default:
-        line->call.value[option - OPTION_OWN] = optarg;
-        return 0;
+        option -= OPTION_OWN;
+        return take_value(line, &line->call.value[option],
+                          line->command->options[option].name);
     }
 }
 
@@ -197,6 +214,7 @@ static int take_command(struct command_line *line, const char *word)
     for (const struct ctl_command *c = commands; c->name; c++) {
         if (word && !strcmp(c->name, word)) {
             line->command = c;
+            line->call.options = c->options;
             return 0;
         }
     }
@@ -245,8 +263,7 @@ static int run(struct command_line *line)
 
     line->call.http = ctl_http_new(line->api, &err);
     if (!line->call.http) {
-        ctl_output_error(&err, line->call.json);
-        return CTL_EXIT_FAILURE;
+        return (int)ctl_output_error(&err, line->call.json);
     }
     int status = line->command->run(&line->call);
     ctl_http_free(line->call.http);
@@ -255,13 +272,16 @@ static int run(struct command_line *line)
 
 int main(int argc, char **argv)
 {
-    struct command_line line = {.api = getenv("MIGPROXY_API")};
+    struct command_line line = {.api = NULL};
 
-    if (!line.api || !*line.api) {
-        line.api = API_DEFAULT;
-    }
     if (parse_command_line(&line, argc, argv) < 0) {
         return CTL_EXIT_USAGE;
+    }
+    if (!line.api) {
+        line.api = getenv("MIGPROXY_API");
+    }
+    if (!line.api || !*line.api) {
+        line.api = API_DEFAULT;
     }
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int status = line.is_over ? CTL_EXIT_DONE : run(&line);

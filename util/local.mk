@@ -4,6 +4,7 @@ libmputil_la_SOURCES = \
 	%D%/cleanup.h \
 	%D%/clock.c %D%/clock.h \
 	%D%/error.c %D%/error.h \
+	%D%/id.c %D%/id.h \
 	%D%/list.h \
 	%D%/log.c %D%/log.h \
 	%D%/loop.c %D%/loop.h \

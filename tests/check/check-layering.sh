@@ -12,9 +12,8 @@ declare -A may_include=(
     [transport]='transport util'
     [stream]='stream util'
     [qmp]='qmp util'
-    [hooks]='hooks util'
-    [proxy]='proxy hooks qmp stream transport conf util'
-    [tools]='tools hooks qmp stream transport conf util'
+    [proxy]='proxy qmp stream transport conf util'
+    [tools]='tools qmp stream transport conf util'
 )
 
 # Where headers of a library may be included.
@@ -23,7 +22,7 @@ declare -A library_of=(
     [json-c]='qmp proxy tools'
     [libvirt]='qmp'
     [curl]='tools'
-    [event2]='util transport qmp hooks proxy tools'
+    [event2]='util transport qmp proxy tools'
 )
 
 # Pure modules: bytes and times in, bytes and decisions out.

@@ -34,7 +34,7 @@ struct api_fixture {
     size_t body_bytes; /* list: pad the answer to about this */
     unsigned calls;
     const char *called;
-    char id[API_ID_MAX + 1];
+    char id[ID_MAX + 1];
     struct api_migrate migrate;
     struct api_limits limits;
     struct api_incoming incoming;

@@ -166,7 +166,7 @@ static void the_last_word_counts(void **state)
         json_object_to_json_string_ext(
             object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
         "{\"id\":\"i2\",\"vm\":\"db\",\"uuid\":null,\"qmp\":\"/q/2\","
-        "\"since\":\"1970-01-01T00:00:00.000000Z\"}");
+        "\"since\":\"1970-01-01T00:00:00.000000Z\",\"migration\":null}");
     json_object_put(object);
     incoming_done(&incoming);
 }

@@ -225,7 +225,7 @@ static void each_status_in_use_has_a_reason(void **state)
 
 static void routes_are_found_by_method_and_path(void **state)
 {
-    char id[API_ID_MAX + 1];
+    char id[ID_MAX + 1];
     const char *allow;
     const struct api_route *route;
 
@@ -248,7 +248,7 @@ static void routes_are_found_by_method_and_path(void **state)
 static void assert_no_route(enum api_http_method method, const char *target,
                             enum error_code code, const char *allow)
 {
-    char id[API_ID_MAX + 1];
+    char id[ID_MAX + 1];
     const char *got;
     struct error err = ERROR_INIT;
 
@@ -265,7 +265,7 @@ static void what_is_no_route_is_refused(void **state)
 {
     char long_id[100] = "/v1/migrations/";
 
-    memset(long_id + 15, 'a', API_ID_MAX + 1);
+    memset(long_id + 15, 'a', ID_MAX + 1);
     assert_no_route(API_HTTP_GET, "/", ERR_NOT_FOUND, NULL);
     assert_no_route(API_HTTP_GET, "/v1/migrations/", ERR_NOT_FOUND, NULL);
     assert_no_route(API_HTTP_GET, "/v1/migrations/..", ERR_NOT_FOUND, NULL);

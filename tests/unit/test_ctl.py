@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -51,7 +52,9 @@ def test_help_of_migrate_has_options_and_exit_statuses():
 
 def test_version():
     r = run("--version")
-    assert r.status == 0 and r.out.startswith("migproxyctl ")
+    own, libraries = r.out.splitlines()
+    assert r.status == 0 and re.fullmatch(r"migproxyctl [0-9]\S*", own)
+    assert re.fullmatch(r"libcurl \S+, json-c \S+", libraries)
 
 
 @pytest.mark.parametrize("args, message", [
@@ -60,6 +63,11 @@ def test_version():
     (["--frob", "list"], 'unknown option "--frob"'),
     (["list", "--frob"], 'unknown option "--frob"'),
     (["list", "--vm", "x"], 'unknown option "--vm"'),
+    (["list", "--api", "x", "--api", "y"], 'option is given twice: "--api"'),
+    (["--api", "x", "list", "--api", "y"], 'option is given twice: "--api"'),
+    ([*MIGRATE, "--vm", "c"], 'option is given twice: "--vm"'),
+    (["set", "m", "--bandwidth", "1", "--bandwidth", "2"],
+     'option is given twice: "--bandwidth"'),
     (["--api"], 'this option needs a value: "--api"'),
     (["show"], "the migration's ID is missing"),
     (["show", "a", "b"], 'unexpected argument "b"'),
@@ -153,18 +161,55 @@ def test_the_exit_status_tells_the_outcome(api, last, status, json_only):
         assert json.loads(r.out) == last
 
 
-@pytest.mark.parametrize("answer, status", [
-    (400, 2), (409, 3), (422, 3), (403, 3), (429, 3), (500, 1), (503, 1)])
-def test_a_request_that_is_refused(api, answer, status):
-    error = {"error": {"class": "conflict", "message": "m0 of vm1 runs",
+SOURCES = os.environ.get("srcdir", ".")
+CLASSES = re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", open(os.path.join(
+    SOURCES, "docs/api-errors.md"), encoding="utf-8").read(), re.M)
+USAGE = {"bad-request"}
+REFUSED = {"not-found", "conflict", "limit", "forbidden", "path-refused",
+           "too-late", "unsupported", "mismatch", "guest-state", "peer-unknown",
+           "peer-unreachable", "peer-refused", "tls", "qmp-unreachable",
+           "monitor-busy", "shutting-down"}
+
+
+def test_the_manual_names_the_classes_of_each_status():
+    with open(os.path.join(SOURCES, "docs/migproxyctl.1.pod"),
+              encoding="utf-8") as file:
+        text = file.read().split("=head1 EXIT STATUS")[1]
+    refused = text.split("=item B<3>")[1].split("=item")[0]
+    assert set(re.findall(r"C<([a-z-]+)>", refused)) == REFUSED
+    assert USAGE | REFUSED < {name for name, _ in CLASSES}
+
+
+@pytest.mark.parametrize("name, http", [c for c in CLASSES if c[0] != "none"])
+def test_a_class_has_one_exit_status_everywhere(api, name, http):
+    error = {"error": {"class": name, "message": "m0 of vm1 runs",
                        "side": "source"}}
-    api.answers["POST", "/v1/migrations"] = answer, error
-    r = ctl(api, *MIGRATE)
-    assert r.status == status and r.out == ""
-    assert r.err == (f"migproxyctl: m0 of vm1 runs (conflict, HTTP status "
-                     f"{answer})\n")
+    status = 2 if name in USAGE else 3 if name in REFUSED else 1
+    for method, path, args in (
+            ("POST", "/v1/migrations", MIGRATE),
+            ("PATCH", "/v1/migrations/m1", ("set", "m1", "--bandwidth", "1")),
+            ("POST", "/v1/incoming", ("incoming", "--vm", "a", "--qmp", "/q")),
+            ("POST", "/v1/migrations/m1/cancel", ("cancel", "m1")),
+            ("GET", "/v1/peers", ("peers",))):
+        api.answers[method, path] = int(http), error
+        r = ctl(api, *args)
+        assert (r.status, r.out) == (status, ""), args
+        assert r.err == (f"migproxyctl: m0 of vm1 runs ({name}, HTTP status "
+                         f"{http})\n")
     r = ctl(api, *MIGRATE, "--json")
     assert r.status == status and json.loads(r.out) == error
+
+
+def test_members_are_called_by_their_options(api):
+    error = {"error": {"class": "bad-request", "side": "local", "message":
+                       'member "max_downtime_ms" needs "bandwidth_bytes_per_second"'
+                       ' and no "mode_x" of "postcopy_after_seconds"'}}
+    api.answers["POST", "/v1/migrations"] = 400, error
+    r = ctl(api, *MIGRATE)
+    assert r.err == ('migproxyctl: --max-downtime needs --bandwidth and no '
+                     '"mode_x" of --postcopy-after (bad-request, HTTP status '
+                     '400)\n')
+    assert json.loads(ctl(api, *MIGRATE, "--json").out) == error
 
 
 def test_no_daemon(tmp_path):
@@ -405,6 +450,7 @@ def test_a_migration_that_is_forgotten(api):
     r = ctl(api, *MIGRATE)
     assert r.status == 1
     assert "no migration m1 (not-found, HTTP status 404)" in r.err
+    assert ctl(api, "watch", "m1").status == 3
 
 
 # ---- what people read ----
@@ -576,7 +622,7 @@ def test_orders_say_the_state(api, command):
     api.answers["POST", path] = 409, {"error": {
         "class": "too-late", "message": "it is over", "side": "source"}}
     r = ctl(api, command, "m1")
-    assert r.status == 1 and "it is over (too-late, HTTP status 409)" in r.err
+    assert r.status == 3 and "it is over (too-late, HTTP status 409)" in r.err
 
 
 @pytest.mark.parametrize("args, path, answer", [
@@ -595,7 +641,7 @@ def test_json_is_what_the_daemon_said(api, args, path, answer):
 @pytest.mark.parametrize("name", ["", "a/b", "a?b", "ä", "x" * 65])
 def test_what_is_no_id_is_not_sent(api, name):
     r = ctl(api, "show", name)
-    assert r.status == 1 and "is no id of a migration" in r.err
+    assert r.status == 2 and "is no id of a migration" in r.err
     assert api.requests == []
 
 

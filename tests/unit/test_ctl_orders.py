@@ -54,7 +54,7 @@ def test_incoming(api):
         "i1  web at /q/web\ni2  web at /q/web, UUID u-u\n"
         "i3  web at /q/web, being used by migration m7\n")
     assert ctl(api, "incoming", "--remove", "i1").status == 0
-    assert ctl(api, "incoming", "--remove", "a/b").status == 1
+    assert ctl(api, "incoming", "--remove", "a/b").status == 2
     assert len(api.requests) == 3
 
 
@@ -108,6 +108,14 @@ def test_watch_prints_each_event_and_goes_on_after_a_loss(api):
         "12.3 MB/s, ETA 3 s",
         "17:51:05.123Z  m1  vm1 to b  completed"]
     assert "some events were missed" in err
+
+
+def test_watch_reads_again_what_was_cut_off(api):
+    whole = event("migration", {"at": AT, "migration": migration("setup")}, 8)
+    api.streams = [event("hello", {"sequence": 7}, 7) + whole[:-12], whole]
+    lines, _ = watch_lines(api, 1)
+    assert api.resumed == [None, "7"]
+    assert lines == ["17:51:05.123Z  m1  vm1 to b  setup"]
 
 
 def test_watch_with_json_is_an_object_a_line(api):
