@@ -100,6 +100,8 @@ def report(lab, moves, final):
     for name, cell in rows:
         say(f"{name:28}" + "".join(f"{cell(move):>22}" for move in moves))
     say()
+    say("worst gap: the longest time between two beats of the guest while it "
+        "moved, as seen from outside")
     say(f"the guest verified every word of its {final['pages']} pages: "
         f"{final['wrong']} pages wrong")
     say(f"its disk, checked from the host: intact, {final['disk_seq']} blocks "
@@ -111,6 +113,10 @@ def report(lab, moves, final):
 def run(lab):
     say(f"guests run under {accelerator().upper()}; all files in "
         f"{lab.directory}")
+    if accelerator() == "tcg":
+        say("TCG: QEMU emulates the CPU, because there is no KVM here, it runs "
+            "no Linux guest, or MIGPROXY_ACCEL=tcg was set; guests are much "
+            "slower than on KVM")
     daemon_a, daemon_b = lab.daemons_pair("A", "B")
     say(f"migproxy A on 127.0.0.1:{daemon_a.port}, "
         f"B on 127.0.0.1:{daemon_b.port}, mutual TLS")
