@@ -14,6 +14,8 @@
 
 #define ABORT_CALL (3 * MP_SECOND)
 #define CANCEL_PATIENCE (2 * MP_SECOND) /* before the sockets are closed */
+/* of that, before a multifd migration is cancelled in setup */
+#define SETUP_PATIENCE (1 * MP_SECOND)
 
 static void ignore_cb(void *arg, const struct error *err)
 {
@@ -239,6 +241,28 @@ static void ask_run_status(struct source *s)
     }
 }
 
+static bool is_setting_up_multifd(const struct source *s)
+{
+    return s->m.request.multifd &&
+           (s->status == QMP_MIGRATE_NONE || s->status == QMP_MIGRATE_SETUP);
+}
+
+/* QEMU 7.2's migration thread waits for each channel in setup, without end for
+ * one that was told to quit (multifd_send_sync_main(); migration/multifd.c of
+ * 7.2): cancelled there it is "cancelling" for ever, and can never migrate
+ * again. So it is let through setup first, if that takes but a moment. */
+static void cancel(struct source *s)
+{
+    mp_time now = loop_now(s->m.env->control);
+
+    if (s->cancel_sent ||
+        (is_setting_up_multifd(s) && now - s->undo_began < SETUP_PATIENCE)) {
+        return;
+    }
+    s->cancel_sent = true;
+    qmp_migrate_cancel(s->monitor.qmp, source_qmp_timeout(s), ignore_cb, s);
+}
+
 static void on_undo_info(void *arg, const struct qmp_migrate_info *info,
                          const struct error *err)
 {
@@ -252,9 +276,8 @@ static void on_undo_info(void *arg, const struct qmp_migrate_info *info,
     if (info->status == QMP_MIGRATE_NONE ||
         qmp_migrate_status_is_final(info->status)) {
         settle(s);
-    } else if (!s->cancel_sent) {
-        s->cancel_sent = true;
-        qmp_migrate_cancel(s->monitor.qmp, source_qmp_timeout(s), ignore_cb, s);
+    } else {
+        cancel(s);
     }
 }
 
@@ -339,8 +362,7 @@ void source_undo(struct source *s)
     }
     if (s->monitor.qmp && s->migrate_sent && qmp_is_ready(s->monitor.qmp) &&
         !qmp_migrate_status_is_final(s->status)) {
-        s->cancel_sent = true;
-        qmp_migrate_cancel(s->monitor.qmp, source_qmp_timeout(s), ignore_cb, s);
+        cancel(s);
     }
     loop_timer_start(&s->poll, SOURCE_POLL);
     source_undo_status(s);

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """multifd: many channels of bulk in one migration."""
+import time
+
 import pytest
 
 from lab import Move
 
 SMALL = {"memory_mib": 128, "work": {"mib": 64, "disk": 20}}
+SLOW = 8 << 20
 PAGES_BYTES = SMALL["work"]["mib"] << 20
 # its pages apart, main carries the guest's devices and what is zero
 MAIN_BYTES_MAX = 1 << 20
@@ -51,6 +54,31 @@ def test_precopy(lab, channels):
     assert before == [[qemu.qmp.capabilities(),
                        qemu.qmp.command("query-migrate-parameters")]
                       for qemu in (source, destination)]
+    lab.finish(destination)
+
+
+@pytest.mark.versions("7.2-10.0")
+def test_cancel_in_setup(lab):
+    """QEMU 7.2 that is cancelled while it waits for its channels would be
+    "cancelling" for ever; here it can always migrate again."""
+    a, b = lab.daemons_pair()
+    source = lab.qemu("a", **SMALL)
+    lab.guest.wait_ready("a")
+    for number in range(8):
+        destination = lab.qemu(f"b{number}", incoming=True, **SMALL)
+        move = Move(a, source, destination, "B", mode="precopy",
+                    multifd_channels=4, bandwidth_bytes_per_second=SLOW)
+        move.wait_state("setup")
+        time.sleep(number * 0.003)  # to vary the moment
+        assert move.cancel()[0] == 200
+        shown = move.wait_end(10)
+        assert shown["result"] == "cancelled" and not shown["advice"], shown
+        assert source.qmp.migration().get("status") != "cancelling"
+        destination.kill()
+    destination = lab.qemu("b", incoming=True, **SMALL)
+    move = Move(a, source, destination, "B", mode="precopy",
+                multifd_channels=4)
+    assert_moved_by(lab, move, b, 4)
     lab.finish(destination)
 
 

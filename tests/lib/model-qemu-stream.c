@@ -446,7 +446,7 @@ const char *model_stream_start(struct model_qemu *q, const char *uri)
     reset(q);
     use_socket(q, fd, source_read_cb);
     model_set_status(q, "setup");
-    model_then(q, MP_MS, step_active);
+    model_then(q, q->params.setup_time, step_active);
     return NULL;
 }
 

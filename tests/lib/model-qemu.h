@@ -56,6 +56,7 @@ struct model_params {
     const char *name; /* the guest's */
     bool is_source;
     const char *run_state; /* source: at the start; NULL: "running" */
+    mp_time setup_time;    /* source: from its connection to active */
     mp_time pass_time;     /* source: of one pass */
     bool never_converges;  /* source: precopy goes on until the guest stands */
     mp_time rest_time;     /* source, postcopy: from package to end */

@@ -462,6 +462,7 @@ static struct model_qemu *make_qemu(struct world *w, struct world_host *host)
     params.path = path;
     params.name = WORLD_VM;
     params.is_source = host->is_source;
+    params.setup_time = params.setup_time ? params.setup_time : MP_MS;
     params.pass_time = params.pass_time ? params.pass_time : 20 * MP_MS;
     params.rest_time = params.rest_time ? params.rest_time : 50 * MP_MS;
     params.load_time = params.load_time ? params.load_time : 10 * MP_MS;
@@ -543,6 +544,7 @@ bool world_start(struct world *w, struct error *err)
         .vm = WORLD_VM,
         .peer = "host-b",
         .mode = w->params.mode,
+        .multifd = w->params.multifd,
         .postcopy_after_seconds = w->params.mode == API_MODE_POSTCOPY ? 0 : -1,
         .bandwidth_bytes_per_second = PARSE_UNLIMITED,
         .max_downtime_ms = API_DOWNTIME_MS_DEFAULT,

@@ -60,6 +60,7 @@ struct world_params {
     enum api_mode mode;
     enum api_on_timeout on_timeout;
     double timeout_seconds; /* 0: none */
+    unsigned multifd;       /* channels that are asked for; models have main */
     unsigned slow;          /* as in struct worlds, for this one; 0: the same */
     struct model_params source, destination; /* what is not 0 here counts */
     void (*on_command)(struct world *w, struct model_qemu *q,

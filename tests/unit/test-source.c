@@ -11,18 +11,6 @@
 
 static struct worlds all;
 
-static int set_up(void **state)
-{
-    worlds_init(&all);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    worlds_done(&all);
-    return 0;
-}
-
 static void expect_end(struct world *w, const char *state, const char *class)
 {
     const char *complaint = world_complaint(w);
@@ -273,5 +261,10 @@ int main(void)
         cmocka_unit_test(each_command_of_the_source_fails),
         cmocka_unit_test(each_stage_of_the_source_fails),
     };
-    return cmocka_run_group_tests_name("source", tests, set_up, tear_down);
+    int failed;
+
+    worlds_init(&all);
+    failed = cmocka_run_group_tests_name("source", tests, NULL, NULL);
+    worlds_done(&all);
+    return failed;
 }
