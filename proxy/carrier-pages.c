@@ -20,7 +20,7 @@
 #define RESUME_BYTES (32 * 1024)
 /* Of bulk on the path in front of an urgent page: measured on a saturated
  * 1 Gbit/s link, less costs throughput, more costs every fault as much. */
-#define QUEUE_TARGET (100 * MP_US)
+#define QUEUE_TARGET (200 * MP_US)
 /* Requests that are timed at once; a guest has one for each vCPU. */
 #define TIMED_MAX 1024
 

@@ -383,6 +383,8 @@ static int receive_ack(struct mux *mux, struct mux_channel *ch,
         if (ch->class == WIRE_CLASS_DISK) {
             mux->disk_in_flight_bytes -= newly;
         }
+    } else {
+        window_beside(&mux->window, newly);
     }
     mux_update_ready(mux, ch);
     if (newly > 0 && ch->end_sent) {

@@ -6,6 +6,20 @@
 
 #define RATE_PERIOD_RTTS 10
 #define RATE_PERIOD_MIN (100 * MP_MS)
+/* With a target, the rate is that of at least so long, and the largest of so
+ * long. */
+#define RATE_SPAN (50 * MP_MS)
+#define RATE_TARGET_PERIOD (2 * MP_SECOND)
+/* The queue may take longer than the target, up to so many times, while the
+ * path carries less than this part of what it has shown that it can. */
+#define QUEUE_TARGETS_MAX 8
+#define RATE_LOW_PERCENT 92
+#define RATE_FULL_PERCENT 96
+#define QUEUE_MORE_PERCENT 110
+#define QUEUE_LESS_PERCENT 97
+/* One of so many averages is taken with twice the queue, or what the path could
+ * carry would be forgotten where the window has limited it for long. */
+#define SPANS_PER_PROBE 20
 #define RATE_MAX 1e15 /* bytes per second; keeps the arithmetic in range */
 #define RTT_VALID (10 * MP_SECOND)
 /* A round trip this much above the smallest still confirms it. */
@@ -35,6 +49,11 @@ void window_set_target(struct window *w, mp_time target, uint64_t floor_bytes)
     drain_soon(w);
     w->gain_percent = WINDOW_POSTCOPY_GAIN_PERCENT;
     w->target = target;
+    w->queue = target;
+    /* what was measured so far may have been a burst: kept until there is an
+     * average */
+    w->rate_now = w->rate_before = 0;
+    w->span_since = 0;
     w->floor_bytes = floor_bytes;
 }
 
@@ -77,13 +96,22 @@ static uint64_t path_bytes(const struct window *w)
     return bytes_in(w, window_rtt(w));
 }
 
+/* This average is taken with a longer queue. */
+static bool is_probing(const struct window *w)
+{
+    return w->spans % SPANS_PER_PROBE == SPANS_PER_PROBE - 1;
+}
+
 /* How long what is queued on the path may take: what the gain adds to the round
  * trip, and more where the target says so. On a long path the target alone
  * would be too little to find out that there is more room. */
 static mp_time queue_time(const struct window *w)
 {
     mp_time time = window_rtt(w) / 100 * (w->gain_percent - 100);
-    return time > w->target ? time : w->target;
+    mp_time queue = w->target == 0  ? 0
+                    : is_probing(w) ? 2 * w->queue
+                                    : w->queue;
+    return time > queue ? time : queue;
 }
 
 uint64_t window_bytes(const struct window *w)
@@ -129,7 +157,7 @@ bool window_wants_ack(const struct window *w, unsigned flow, uint64_t len_bytes)
      * of the window with a gain of 2, a tenth with 1.25; or of the target. */
     uint64_t spacing =
         window_bytes(w) / (2 * w->gain_percent) * (w->gain_percent - 100);
-    uint64_t target = w->draining ? 0 : bytes_in(w, w->target / 2);
+    uint64_t target = w->draining || !w->target ? 0 : bytes_in(w, w->queue / 2);
     spacing = spacing > target ? spacing : target;
     return has_not_asked(&w->flows[flow]) ||
            w->unflagged_bytes + len_bytes >= spacing;
@@ -215,8 +243,9 @@ static void add_rate(struct window *w, uint64_t rate, bool idle_sender,
                      mp_time now)
 {
     mp_time period = RATE_PERIOD_RTTS * w->rtt;
-    if (period < RATE_PERIOD_MIN) {
-        period = RATE_PERIOD_MIN;
+    mp_time least = w->target > 0 ? RATE_TARGET_PERIOD : RATE_PERIOD_MIN;
+    if (period < least) {
+        period = least;
     }
     if (idle_sender && rate <= w->rate) {
         return;
@@ -234,6 +263,50 @@ static void add_rate(struct window *w, uint64_t rate, bool idle_sender,
     w->rate = w->rate_now > w->rate_before ? w->rate_now : w->rate_before;
 }
 
+/* The smallest round trip is shorter than most, where the path jitters or
+ * either end has to wait for a CPU: a window made from it would let the path
+ * run dry. So the queue grows while less is carried than could be. */
+static void adapt_queue(struct window *w, uint64_t rate)
+{
+    if (rate < w->rate / 100 * RATE_LOW_PERCENT) {
+        mp_time most = QUEUE_TARGETS_MAX * w->target;
+        w->queue = w->queue / 100 * QUEUE_MORE_PERCENT;
+        w->queue = w->queue < most ? w->queue : most;
+    } else if (rate >= w->rate / 100 * RATE_FULL_PERCENT) {
+        w->queue = w->queue / 100 * QUEUE_LESS_PERCENT;
+        w->queue = w->queue > w->target ? w->queue : w->target;
+    }
+}
+
+/* Adds the rate of a while. A shaper lets a burst pass after each moment in
+ * which it had nothing to do, and a few frames measure only that: a window made
+ * from it would be several times the path. */
+static void add_average(struct window *w, mp_time now)
+{
+    mp_time span = now - w->span_since;
+
+    if (w->delivered < w->idle_until) {
+        w->span_idle = true;
+    }
+    if (w->span_since > 0 && span < RATE_SPAN) {
+        return;
+    }
+    if (w->span_since > 0) {
+        double rate = (double)(w->delivered - w->span_delivered + w->beside) *
+                      (double)MP_SECOND / (double)span;
+        uint64_t whole = rate < RATE_MAX ? (uint64_t)rate : (uint64_t)RATE_MAX;
+        add_rate(w, whole, w->span_idle, now);
+        if (!w->span_idle && !is_probing(w)) {
+            adapt_queue(w, whole);
+        }
+        w->spans++;
+    }
+    w->span_since = now;
+    w->span_delivered = w->delivered;
+    w->span_idle = false;
+    w->beside = 0;
+}
+
 static void take_sample(struct window *w, const struct window_probe *p,
                         mp_time now)
 {
@@ -241,6 +314,9 @@ static void take_sample(struct window *w, const struct window_probe *p,
     mp_time sends = p->sent_at - p->first_sent_at;
     mp_time span = acks > sends ? acks : sends;
     add_rtt(w, now - p->sent_at, p->drained, now);
+    if (w->target > 0 && w->rate > 0 && span < RATE_SPAN) {
+        return; /* add_average() */
+    }
     if (span > 0) {
         double rate = (double)(w->delivered - p->delivered) *
                       (double)MP_SECOND / (double)span;
@@ -286,7 +362,15 @@ void window_acked(struct window *w, unsigned flow, uint64_t offset,
     if (len_bytes > 0) {
         w->delivered_at = now;
     }
+    if (w->target > 0) {
+        add_average(w, now);
+    }
     update_drain(w, now);
+}
+
+void window_beside(struct window *w, uint64_t len_bytes)
+{
+    w->beside += len_bytes;
 }
 
 void window_forget(struct window *w, unsigned flow, uint64_t in_flight_bytes)

@@ -7,10 +7,13 @@
  * window = gain x delivery rate x round trip, at least a floor. Where a target
  * is set, at least delivery rate x (round trip + target): on short paths what
  * is queued costs as long as the target. The rate is the largest of the last
- * ten round trips (or 100 ms); the round trip is the smallest of the last ten
- * seconds, from a frame's sending to its acknowledgement (before there is one,
- * from PONGs). Both come from probes: frames that ask for an acknowledgement
- * (WIRE_FLAG_ACK): four in a window with a gain of 2, ten with one of 1.25.
+ * ten round trips (or 100 ms); with a target, of averages over 10 ms in the
+ * last two seconds, and where the path then carries less than that rate for
+ * long, more than the target is queued. The round trip is the smallest of the
+ * last ten seconds, from a frame's sending to its acknowledgement (before there
+ * is one, from PONGs). Both come from probes: frames that ask for an
+ * acknowledgement (WIRE_FLAG_ACK): four in a window with a gain of 2, ten with
+ * one of 1.25.
  *
  * Growing: where the window is what limits, a round trip delivers a window, so
  * a gain of 2 doubles it each round trip until the path limits. A sample taken
@@ -65,6 +68,7 @@ struct window {
     unsigned gain_percent;
     uint64_t floor_bytes;
     mp_time target; /* of queueing, at least; 0: none */
+    mp_time queue;  /* what is aimed at now, with a target */
 
     uint64_t in_flight;
     uint64_t delivered;    /* acknowledged, ever */
@@ -80,6 +84,11 @@ struct window {
     uint64_t rate; /* bytes per second: largest of this and the last period */
     uint64_t rate_now, rate_before;
     mp_time rate_since; /* start of this period */
+    mp_time span_since; /* with a target: what is averaged, 0: not begun */
+    uint64_t span_delivered;
+    uint64_t beside; /* delivered meanwhile, not of this window */
+    bool span_idle;
+    unsigned spans; /* averages so far */
 
     mp_time rtt; /* smallest from acknowledgements, 0: none yet */
     mp_time rtt_seen_at;
@@ -132,6 +141,10 @@ void window_sent(struct window *w, unsigned flow, uint64_t end,
 /* The flow is acknowledged up to offset, len_bytes of it newly. */
 void window_acked(struct window *w, unsigned flow, uint64_t offset,
                   uint64_t len_bytes, mp_time now);
+
+/* len_bytes were delivered that took their part of the path and are not of the
+ * window: on the express lane. */
+void window_beside(struct window *w, uint64_t len_bytes);
 
 /* The flow is gone; in_flight_bytes of it will never be acknowledged. */
 void window_forget(struct window *w, unsigned flow, uint64_t in_flight_bytes);

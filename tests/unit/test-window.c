@@ -37,6 +37,10 @@ struct sim {
     bool source_waits;    /* it gives nothing by itself */
     uint64_t max_queue;
     mp_time stall_until; /* the far end delivers nothing before */
+    mp_time burst;       /* a shaper that was idle lets so much pass at once */
+    mp_time jitter;      /* an acknowledgement comes up to so much later */
+    mp_time last_ack;
+    uint32_t dice;
 };
 
 #define ACKS 65536
@@ -75,24 +79,34 @@ static void send_one(struct sim *sim)
     uint64_t len = sim->frame_bytes;
     bool flagged =
         window_wants_ack(&sim->window, 0, len) || sim->source_rate > 0;
-    mp_time start = sim->busy_until > sim->now ? sim->busy_until : sim->now;
+    mp_time least = sim->now - sim->burst;
+    mp_time start = sim->busy_until > least ? sim->busy_until : least;
     sim->busy_until =
         start + (mp_time)((double)len * (double)MP_SECOND / (double)sim->rate);
     sim->sent += len;
     window_sent(&sim->window, 0, sim->sent, len, flagged, sim->now);
-    uint64_t queue = (uint64_t)((double)(start - sim->now) * (double)sim->rate /
-                                (double)MP_SECOND);
+    mp_time wait = start > sim->now ? start - sim->now : 0;
+    uint64_t queue =
+        (uint64_t)((double)wait * (double)sim->rate / (double)MP_SECOND);
     if (queue > sim->max_queue) {
         sim->max_queue = queue;
     }
     if (flagged) {
-        mp_time delivered = sim->busy_until + sim->rtt / 2;
+        mp_time left = sim->busy_until > sim->now ? sim->busy_until : sim->now;
+        mp_time delivered = left + sim->rtt / 2;
         if (delivered < sim->stall_until) {
             delivered = sim->stall_until;
         }
         size_t at = (sim->ack_head + sim->ack_count++) % ACKS;
         assert_true(sim->ack_count < ACKS);
-        sim->acks[at] = (struct ack){delivered + sim->rtt / 2, sim->sent};
+        mp_time ack = delivered + sim->rtt / 2;
+        if (sim->jitter > 0) {
+            sim->dice = sim->dice * 1664525u + 1013904223u;
+            ack += sim->jitter / 256 * (sim->dice >> 24);
+        }
+        /* in order */
+        sim->last_ack = ack > sim->last_ack ? ack : sim->last_ack;
+        sim->acks[at] = (struct ack){sim->last_ack, sim->sent};
     }
 }
 
@@ -225,8 +239,8 @@ static uint64_t target_bytes(const struct sim *sim)
     return (uint64_t)((double)sim->rate * (double)TARGET / (double)MP_SECOND);
 }
 
-/* Whatever the path, what is queued on it costs as long as the target, or a
- * quarter of the round trip, and a frame or the smallest window. */
+/* Whatever the path, what is queued on it costs about as long as the target, or
+ * a quarter of the round trip, and a frame or the smallest window. */
 static void a_target_is_the_queue_on_every_link(void **state)
 {
     for (size_t i = 0; i < RATES * RTTS; i++) {
@@ -236,11 +250,43 @@ static void a_target_is_the_queue_on_every_link(void **state)
                 sim_run(&sim, MP_SECOND + 1200 * MP_MS);
             }
             set_target(&sim);
-            uint64_t most = target_bytes(&sim) + WINDOW_TARGET_FLOOR_BYTES +
+            /* twice while it looks whether there is more */
+            uint64_t most = 2 * target_bytes(&sim) + WINDOW_TARGET_FLOOR_BYTES +
                             2 * sim.frame_bytes + bdp(&sim) / 4;
             assert_use(&sim, 8 * MP_SECOND, 90, most);
             sim_free(&sim);
         }
+    }
+}
+
+/* A shaper that had a moment to rest lets frames pass at once: no rate. */
+static void a_burst_is_no_rate(void **state)
+{
+    struct sim sim = sim_new(GBIT, 100 * MP_US);
+    sim.burst = MP_MS;
+    set_target(&sim);
+    for (int i = 0; i < 200; i++) {
+        sim_run(&sim, sim.now + 19 * MP_MS);
+        if (i > 100) {
+            assert_in_range(window_bytes(&sim.window),
+                            (bdp(&sim) + target_bytes(&sim)) * 8 / 10,
+                            (bdp(&sim) + 2 * target_bytes(&sim)) * 12 / 10);
+        }
+        sim.stall_until = sim.now + MP_MS;
+    }
+    sim_free(&sim);
+}
+
+/* Where most round trips are longer than the smallest, the target gives way. */
+static void jitter_does_not_starve_a_path_with_a_target(void **state)
+{
+    for (mp_time jitter = 100 * MP_US; jitter <= 800 * MP_US; jitter *= 2) {
+        struct sim sim = sim_new(GBIT, 100 * MP_US);
+        sim_run(&sim, MP_SECOND + 1200 * MP_MS);
+        sim.jitter = jitter;
+        set_target(&sim);
+        assert_use(&sim, 8 * MP_SECOND, 90, 16 * target_bytes(&sim));
+        sim_free(&sim);
     }
 }
 
@@ -449,6 +495,8 @@ int main(void)
         cmocka_unit_test(postcopy_fills_every_link_and_queues_a_quarter_bdp),
         cmocka_unit_test(postcopy_alone_grows_from_its_floor),
         cmocka_unit_test(a_target_is_the_queue_on_every_link),
+        cmocka_unit_test(a_burst_is_no_rate),
+        cmocka_unit_test(jitter_does_not_starve_a_path_with_a_target),
         cmocka_unit_test(window_does_not_creep_up_in_a_minute),
         cmocka_unit_test(drains_cost_less_than_two_percent),
         cmocka_unit_test(idle_source_does_not_lock_the_window_low),
