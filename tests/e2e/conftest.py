@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from lab import VERSIONS, Lab, qemu_unwanted
+from lab import VERSIONS, Lab, qemu_unwanted, share
 
 
 def pytest_configure(config):
@@ -12,6 +12,16 @@ def pytest_configure(config):
     def interrupt(*_):
         raise KeyboardInterrupt
     signal.signal(signal.SIGTERM, interrupt)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """This process's share of what is selected."""
+    number, count = share()
+    mine = items[number - 1::count]
+    config.hook.pytest_deselected(
+        items=[item for item in items if item not in mine])
+    items[:] = mine
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -12,6 +12,16 @@ SLOW = 20 << 20
 SMALL = {"memory_mib": 128, "work": {"mib": 16}, "disk": None}
 
 
+def slow_postcopy(lab, daemon):
+    """A move that is in postcopy, and will be for seconds."""
+    source, destination = lab.pair(**SMALL)
+    move = Move(daemon, source, destination, "B", mode="postcopy",
+                postcopy_after_seconds=0.0,
+                bandwidth_bytes_per_second=SLOW >> 3)
+    assert move.wait_state("postcopy")["state"] == "postcopy"
+    return move
+
+
 def edit_record(daemon, role, move, **members):
     """As if the daemon had been killed when its record said that."""
     path = daemon.state_dir / "migrations" / f"{role}-{move.id}.json"
@@ -68,18 +78,14 @@ def test_another_qemu_at_the_destination_path(lab):
 def test_killed_between_started_and_cont_of_postcopy(lab):
     """Not all memory is there: both ends end, with advice, and agree."""
     a, b = lab.daemons_pair()
-    source, destination = lab.pair(**SMALL)
-    move = Move(a, source, destination, "B", mode="postcopy",
-                postcopy_after_seconds=0.0,
-                bandwidth_bytes_per_second=SLOW >> 3)
-    assert move.wait_state("postcopy")["state"] == "postcopy"
+    move = slow_postcopy(lab, a)
     b.kill()
     edit_record(b, "destination", move, state="committing")
     b.start()
     for shown in move.wait_end_both(b):
         assert shown["result"] == "attention" and shown["advice"], shown
         assert shown["guest_is_on"] == "destination", shown
-    assert not source.qmp.running()
+    assert not move.source.qmp.running()
 
 
 @pytest.mark.versions("7.2", long=["10.0"])
@@ -100,27 +106,19 @@ def test_cancel_leaves_a_stopped_guest_stopped(lab):
 def test_source_qemu_dies_in_postcopy(lab):
     """The advice names the QEMU that is gone, not the other one."""
     a, b = lab.daemons_pair()
-    source, destination = lab.pair(**SMALL)
-    move = Move(a, source, destination, "B", mode="postcopy",
-                postcopy_after_seconds=0.0,
-                bandwidth_bytes_per_second=SLOW >> 3)
-    assert move.wait_state("postcopy")["state"] == "postcopy"
-    source.kill()
+    move = slow_postcopy(lab, a)
+    move.source.kill()
     shown, there = move.wait_end_both(b)
     assert (shown["result"], there["result"]) == ("attention", "attention")
     assert shown["advice"].startswith("the source's QEMU has ended"), shown
     assert shown["guest_is_on"] == there["guest_is_on"] == "destination"
-    assert destination.alive
+    assert move.destination.alive
 
 
 def test_silent_path_in_postcopy(lab):
     """Nothing is closed and nothing comes: hold-time ends the waiting."""
     a, b = lab.daemons_pair(linked=True, options={"migration.hold-time": "2s"})
-    source, destination = lab.pair(**SMALL)
-    move = Move(a, source, destination, "B", mode="postcopy",
-                postcopy_after_seconds=0.0,
-                bandwidth_bytes_per_second=SLOW >> 3)
-    assert move.wait_state("postcopy")["state"] == "postcopy"
+    move = slow_postcopy(lab, a)
     lab.links[0].stall()
     for daemon in (a, b):
         shown = move.wait_end(12, daemon)

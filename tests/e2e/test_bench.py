@@ -14,7 +14,7 @@ sys.path.insert(0, str(source_dir() / "tests/bench"))
 
 from measure import main, statistics, tables, transports  # noqa: E402
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.alone]
 BENCH = source_dir() / "scripts/bench"
 # what other programs may rely on in an object of --json
 SCHEMA = {

@@ -61,12 +61,14 @@ class Case:
 
 
 def with_qemus(cases):
-    return pytest.mark.parametrize("homes, case", [
+    """One QEMU's cases after the other's: they share a Home. What measures how
+    long the guest stands still runs alone."""
+    return pytest.mark.parametrize("version, case", [
         pytest.param(version, case, id=f"qemu{version}-{case.name}",
-                     marks=case.marks)
+                     marks=(*case.marks,
+                            *([pytest.mark.alone] if case.back else [])))
         for version in VERSIONS for case in cases
-        if case.each or version == VERSIONS[0]
-    ], indirect=["homes"], scope="module")
+        if case.each or version == VERSIONS[0]])
 
 
 # What is refused ------------------------------------------------------------
@@ -302,20 +304,25 @@ LOST = [
 
 
 @pytest.fixture(scope="module")
-def homes(request):
-    """Calls to it give the same Home, a new one when its guest was lost."""
-    version = request.param
-    if qemu_unwanted(version):
-        pytest.skip(f"QEMU {version}: not wanted, MIGPROXY_QEMU10=none")
+def homes():
+    """Calls to it give the same Home, a new one when its guest was lost or
+    another version of QEMU is wanted."""
     made = []
 
     def end():
         home = made.pop()
-        home.close()
-        home.lab.close()
+        try:
+            if home.is_well:
+                home.last_word()
+            for daemon in home.lab.daemons:
+                daemon.assert_clean_log()
+        finally:
+            home.close()
+            home.lab.close()
 
-    def give():
-        if made and not made[0].is_well:
+    def give(version):
+        if made and not (made[0].is_well
+                         and made[0].lab.versions[0] == version):
             end()
         if not made:
             lab = Lab(versions=(version, version))
@@ -328,17 +335,15 @@ def homes(request):
 
     yield give
     if made:
-        if made[0].is_well:
-            made[0].last_word()
-        for daemon in made[0].lab.daemons:
-            daemon.assert_clean_log()
         end()
 
 
 @pytest.fixture
-def home(homes, request):
+def home(homes, version, request):
     """The Home, and what its programs said if the test fails."""
-    home = homes()
+    if qemu_unwanted(version):
+        pytest.skip(f"QEMU {version}: not wanted, MIGPROXY_QEMU10=none")
+    home = homes(version)
     request.node.funcargs["lab"] = home.lab
     yield home
     report = getattr(request.node, "called", None)

@@ -116,7 +116,7 @@ def test_damage_is_found(lab):
     ram = lab.directory / "ram"
     source = lab.qemu(
         "a", machine="q35,memory-backend=ram", work={"write": 0, "mib": 16},
-        extra=["-object", f"memory-backend-file,id=ram,size=256M,share=on,"
+        extra=["-object", f"memory-backend-file,id=ram,size=128M,share=on,"
                           f"mem-path={ram}"])
     lab.guest.wait_ready("a")
     lab.guest.wait_beats("a")

@@ -11,11 +11,11 @@ BOTH = pytest.mark.versions("7.2", "10.0", long=["7.2-10.0", "10.0-7.2"])
 RATE = 60 << 20
 
 
-def moved(lab, options, preempt, seed, work=None):
+def moved(lab, options, preempt, seed, work):
     """One postcopy at a random time; the source's last word."""
     chance = random.Random(seed)
     a, b = lab.daemons_pair(options=options)
-    source, destination = lab.pair(work=work)
+    source, destination = lab.pair(memory_mib=256, work={"mib": 128, **work})
     move = Move(a, source, destination, "B", mode="postcopy", preempt=preempt,
                 postcopy_after_seconds=round(chance.uniform(0, 1), 2),
                 bandwidth_bytes_per_second=RATE)

@@ -7,7 +7,7 @@ from .disk import Disk
 from .events import Events
 from .guest import Guest, Report
 from .host import (VERSIONS, accelerator, build_dir, guest_files, qemu_program,
-                   qemu_unwanted, source_dir)
+                   qemu_unwanted, share, source_dir)
 from .home import Home
 from .leaks import Footprint, children_of
 from .link import Link
@@ -23,6 +23,6 @@ __all__ = [
     "CliResult", "Daemon", "Disk", "Events", "Footprint", "Guest", "Home", "Lab", "Link",
     "Move", "Process", "Qemu", "Qmp", "QmpError", "Report", "Timeout",
     "VERSIONS", "accelerator", "build_dir", "children_of", "free_port",
-    "guest_files", "make_pki", "qemu_program", "qemu_unwanted", "source_dir",
-    "stretch", "wait_for",
+    "guest_files", "make_pki", "qemu_program", "qemu_unwanted", "share",
+    "source_dir", "stretch", "wait_for",
 ]

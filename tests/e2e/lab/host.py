@@ -38,6 +38,15 @@ def cache_dir():
     return pathlib.Path(base) / "migproxy"
 
 
+def share():
+    """(K, N) of MIGPROXY_TEST_SHARE=K/N: this process runs each Nth test, from
+    the Kth on; others run the rest, at the same time. (1, 1) if not set."""
+    given = os.environ.get("MIGPROXY_TEST_SHARE", "1/1")
+    number, count = (int(part) for part in given.split("/"))
+    assert 1 <= number <= count, f"MIGPROXY_TEST_SHARE={given}"
+    return number, count
+
+
 def qemu_unwanted(version):
     """Whether the user said that there is no such QEMU and that its tests are
     to be skipped. Where nothing was said and it cannot be had, they fail."""
@@ -108,5 +117,8 @@ def accelerator():
     answer = cache_dir() / f"accelerator-{key}"
     if not answer.exists():
         answer.parent.mkdir(parents=True, exist_ok=True)
-        answer.write_text("kvm" if _boots_with_kvm() else "tcg")
+        # another process may read it at this moment
+        draft = answer.with_suffix(f".{os.getpid()}")
+        draft.write_text("kvm" if _boots_with_kvm() else "tcg")
+        draft.replace(answer)
     return answer.read_text()

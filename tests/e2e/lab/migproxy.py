@@ -16,6 +16,8 @@ from .wait import stretch, wait_for
 START_S = 10
 CTL_S = 60
 PKI_S = 60
+# for daemons; processes that run tests at the same time have their own
+PORTS = range(16000, 32000)
 SANITIZER = re.compile(r"ERROR: (Address|Leak)Sanitizer|runtime error:")
 
 
@@ -29,8 +31,9 @@ def make_pki(directory, *names, options=()):
 def free_port():
     """A port of the loopback that nothing listens on now, and that no outgoing
     connection gets from the kernel (those are from 32768 on)."""
+    number, count = host.share()
     while True:
-        port = random.randint(16000, 32000)
+        port = random.choice(PORTS[number - 1::count])
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

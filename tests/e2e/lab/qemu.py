@@ -9,8 +9,9 @@ from .qmp import Qmp
 from .wait import wait_for
 
 START_S = 20
-# what the guest does unless a test says otherwise: busy, but a precopy ends
-WORK = {"mib": 128, "order": "random", "rate": 5000, "write": 50, "disk": 50}
+# what the guest does unless a test says otherwise: busy, but a precopy ends;
+# no more memory than a test has time for at its bandwidth
+WORK = {"mib": 64, "order": "random", "rate": 5000, "write": 50, "disk": 50}
 UUID = "7d6f2a52-4c0e-4c57-9d0e-6d6967707278"
 # QEMU before 9.0 loses writes of a TCG guest that runs during the second or a
 # later pass of a precopy: where a RAM block's length is a multiple of 64 pages,
@@ -53,7 +54,7 @@ class Qemu(Process):
     """
 
     def __init__(self, side, guest, directory, disk=None, name="vm",
-                 uuid=UUID, incoming=False, paused=False, memory_mib=256,
+                 uuid=UUID, incoming=False, paused=False, memory_mib=128,
                  cpus=1, machine="q35", cpu="max", work=None, extra=(),
                  version="7.2", launcher=()):
         self.side = side
