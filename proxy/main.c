@@ -58,6 +58,18 @@ struct options {
     bool check;
 };
 
+/* What is said twice is not guessed at. False: said so. */
+static bool set_once(const char **value, const char *name, const char *text)
+{
+    if (*value) {
+        fprintf(stderr, "migproxy: --%s: given twice, \"%s\" and \"%s\"\n",
+                name, *value, text);
+        return false;
+    }
+    *value = text;
+    return true;
+}
+
 /* -1: go on; else the exit status. */
 static int parse_options(int argc, char **argv, struct options *ret)
 {
@@ -77,13 +89,17 @@ static int parse_options(int argc, char **argv, struct options *ret)
     while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         switch (option) {
         case CONFIG:
-            ret->config = optarg;
+            if (!set_once(&ret->config, "config", optarg)) {
+                return EXIT_USAGE;
+            }
             break;
         case CHECK:
             ret->check = true;
             break;
         case LEVEL:
-            ret->log_level = optarg;
+            if (!set_once(&ret->log_level, "log-level", optarg)) {
+                return EXIT_USAGE;
+            }
             break;
         case SAMPLE:
             conf_sample(stdout);
@@ -149,7 +165,7 @@ static bool is_journal(int fd)
 
 int main(int argc, char **argv)
 {
-    struct options options = {.config = CONF_DEFAULT_FILE};
+    struct options options = {0};
     struct error err = ERROR_INIT;
     int status = parse_options(argc, argv, &options);
     enum log_level level = LOG_LEVEL_INFO;
@@ -163,6 +179,9 @@ int main(int argc, char **argv)
                 "info, debug\n",
                 options.log_level);
         return EXIT_USAGE;
+    }
+    if (!options.config) {
+        options.config = CONF_DEFAULT_FILE;
     }
     struct conf *conf = conf_load(options.config, &err);
     if (!conf) {

@@ -93,6 +93,14 @@ def test_a_bad_file_is_refused(name, pki, place):
     assert not list((place / "state").rglob("*.json"))
 
 
+@pytest.mark.parametrize("name, first, second", [
+    ("--config", "a.conf", "b.conf"), ("--log-level", "info", "debug")])
+def test_an_option_is_given_once(name, first, second):
+    done = run(name, first, f"{name}={second}", "--check-config")
+    assert done.returncode == 2
+    assert f'{name}: given twice, "{first}" and "{second}"' in done.stderr
+
+
 def test_a_file_that_is_not_there(place):
     done = run("--config", place / "none.conf")
     assert done.returncode == 2
