@@ -99,3 +99,12 @@ def test_rate(link):
         start = time.monotonic()
         assert echo(client, bytes(1 << 19))
         assert 0.4 < time.monotonic() - start < WAIT_S
+
+
+def test_delay_is_of_each_direction(link):
+    link.set_delay(0.1)
+    with connect(link) as client:
+        start = time.monotonic()
+        assert echo(client, bytes(1 << 19))
+        # in a row, not one after the other: 8 pieces or more
+        assert 0.2 <= time.monotonic() - start < 1.6

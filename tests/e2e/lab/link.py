@@ -7,6 +7,8 @@ import threading
 
 CHUNK_BYTES = 65536
 CALL_S = 10
+# on their way at once, in a direction of a connection that is delayed
+DELAYED_CHUNKS = 1024
 # an RST instead of a FIN when closed
 LINGER_RESET = struct.pack("ii", 1, 0)
 
@@ -17,6 +19,7 @@ class Link:
     cut():   all connections are reset, new ones refused (a dead host)
     stall(): nothing moves and nothing is closed (a pulled cable)
     heal():  as at the start
+    set_delay(seconds): of each direction, of connections made from now on
     set_rate(bytes_per_second): of each direction of all connections; None
              for unlimited
     """
@@ -28,6 +31,7 @@ class Link:
         self.accepted = 0
         self._writers = set()
         self._rate = None
+        self._delay = 0
         self._budget_at = {}   # per direction: when its budget is free again
         self._server = None
         self._gate = None      # closed while stalled
@@ -48,6 +52,9 @@ class Link:
 
     def set_rate(self, bytes_per_second):
         self._rate = bytes_per_second
+
+    def set_delay(self, seconds):
+        self._delay = seconds
 
     @property
     def connections(self):
@@ -123,8 +130,35 @@ class Link:
                     self._reset(end)
 
     async def _relay(self, reader, writer, direction):
+        if not self._delay:
+            await self._move(lambda: reader.read(CHUNK_BYTES), writer, direction)
+            return
+        queue = asyncio.Queue(DELAYED_CHUNKS)
+        taking = self._loop.create_task(
+            self._take(reader, queue, self._delay))
+
+        async def read_late():
+            due, data = await queue.get()
+            await asyncio.sleep(due - self._loop.time())
+            return data
+
+        try:
+            await self._move(read_late, writer, direction)
+        finally:
+            taking.cancel()
+
+    async def _take(self, reader, queue, delay):
+        data = None
+        while data != b"":
+            try:
+                data = await reader.read(CHUNK_BYTES)
+            except OSError:  # its other direction tells
+                data = b""
+            await queue.put((self._loop.time() + delay, data))
+
+    async def _move(self, read, writer, direction):
         while True:
-            data = await reader.read(CHUNK_BYTES)
+            data = await read()
             await self._gate.wait()
             if not data:
                 break
