@@ -257,6 +257,12 @@ static json_object *path_to_json(const struct migration *m,
 {
     json_object *object = json_object_new_object();
 
+    bool is_heard = m->carrier && stats->ready && stats->last_heard &&
+                    !migration_state_is_end(m->state);
+    mp_time silent = loop_now(m->env->control) - stats->last_heard;
+
+    add_if(object, "silent_ms", is_heard,
+           silent > 0 ? (uint64_t)(silent / MP_MS) : 0); /* another loop's */
     add_measured(object, "rtt_us", (uint64_t)(stats->express_rtt / MP_US));
     add_measured(object, "bulk_rtt_us", (uint64_t)(stats->bulk_rtt / MP_US));
     add_measured(object, "window_bytes",

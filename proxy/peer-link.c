@@ -57,6 +57,19 @@ struct peer_link *peer_link_find(const struct peers *peers, const char *peer)
     return found;
 }
 
+/* A ready link ended. What ended it is kept for whoever asks, unless another
+ * one has taken its place. */
+static void note_lost(struct peers *peers, const char *peer,
+                      const struct error *err)
+{
+    int index = peer_index(peers, peer);
+
+    if (index >= 0 && !peer_link_find(peers, peer)) {
+        peers->last_errors[index] = *err;
+        peers->lost_at[index] = loop_now(peers->loop);
+    }
+}
+
 /* Takes the link out of everything and ends its calls with err. The lane is
  * closed unless it already is gone. */
 static void link_free(struct peer_link *link, const struct error *err,
@@ -76,6 +89,9 @@ static void link_free(struct peer_link *link, const struct error *err,
     peer_fail_calls(&link->calls, NULL, err);
     free(link->message);
     free(link);
+    if (was_ready) {
+        note_lost(peers, peer, err);
+    }
     /* what waited for this very dial has its answer too */
     if (!was_ready && !peer_link_find(peers, peer)) {
         peer_fail_calls(&peers->waiting, peer, err);

@@ -82,7 +82,10 @@ struct peers {
     unsigned connections;
     uint64_t last_call_id;
     uint64_t last_serial;
-    struct error *last_errors; /* by index of conf->peers; of the last dial */
+    /* by index of conf->peers; why the last dial failed or the last link ended
+     */
+    struct error *last_errors;
+    mp_time *lost_at; /* alike: when the last ready link ended, 0: none has */
     /* instance last seen, by index of conf->peers */
     uint8_t (*last_instances)[HELLO_INSTANCE_BYTES];
 };

@@ -381,7 +381,8 @@ struct peers *peers_new(struct loop *loop, const struct conf *conf,
     peers->last_errors = calloc(conf->peer_count + 1, sizeof(struct error));
     peers->last_instances =
         calloc(conf->peer_count + 1, sizeof(peers->last_instances[0]));
-    if (!peers->last_errors || !peers->last_instances) {
+    peers->lost_at = calloc(conf->peer_count + 1, sizeof(*peers->lost_at));
+    if (!peers->last_errors || !peers->last_instances || !peers->lost_at) {
         error_set(err, ERR_NO_MEMORY, "peers: out of memory");
         peers_free(peers);
         return NULL;
@@ -413,6 +414,7 @@ void peers_free(struct peers *peers)
     loop_timer_done(&peers->failing);
     tls_unref(peers->tls);
     free(peers->last_errors);
+    free(peers->lost_at);
     free(peers->last_instances);
     free(peers);
 }
@@ -420,11 +422,13 @@ void peers_free(struct peers *peers)
 void peers_reload(struct peers *peers, const struct conf *conf, struct tls *tls)
 {
     struct error *errors = calloc(conf->peer_count + 1, sizeof(*errors));
+    mp_time *lost_at = calloc(conf->peer_count + 1, sizeof(*lost_at));
     uint8_t(*instances)[HELLO_INSTANCE_BYTES] =
         calloc(conf->peer_count + 1, sizeof(*instances));
 
-    if (!errors || !instances) {
+    if (!errors || !instances || !lost_at) {
         free(errors);
+        free(lost_at);
         free(instances);
         log_error("reload: out of memory, the old peers stay");
         return;
@@ -433,13 +437,16 @@ void peers_reload(struct peers *peers, const struct conf *conf, struct tls *tls)
         int old = peer_index(peers, conf->peers[i].name);
         if (old >= 0) {
             errors[i] = peers->last_errors[old];
+            lost_at[i] = peers->lost_at[old];
             memcpy(instances[i], peers->last_instances[old],
                    HELLO_INSTANCE_BYTES);
         }
     }
     free(peers->last_errors);
+    free(peers->lost_at);
     free(peers->last_instances);
     peers->last_errors = errors;
+    peers->lost_at = lost_at;
     peers->last_instances = instances;
     peers->conf = conf;
     tls_ref(tls);
@@ -506,6 +513,7 @@ static json_object *peer_to_json(const struct peers *peers, size_t index)
 {
     const struct conf_peer *conf = &peers->conf->peers[index];
     const struct error *err = &peers->last_errors[index];
+    mp_time lost_at = peers->lost_at[index];
     struct peer_link *link = peer_link_find(peers, conf->name);
     json_object *object = json_object_new_object();
     json_object *error_object = NULL;
@@ -518,6 +526,11 @@ static json_object *peer_to_json(const struct peers *peers, size_t index)
     json_object_object_add(object, "allow", allow_to_json(conf->allow));
     json_object_object_add(object, "connected",
                            json_object_new_boolean(link != NULL));
+    json_object_object_add(
+        object, "lost_ms",
+        lost_at && !link
+            ? json_object_new_int64((loop_now(peers->loop) - lost_at) / MP_MS)
+            : NULL);
     json_object_object_add(
         object, "rtt_us",
         link && link->rtt ? json_object_new_int64(link->rtt / MP_US) : NULL);

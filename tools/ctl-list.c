@@ -118,19 +118,32 @@ static char *rtt_cell(struct json_object *peer)
         parse_format_duration((mp_time)rtt_us * MP_US, text, sizeof(text)));
 }
 
-/* Connected, and why not. */
+/* Connected, or since when and why not; that it is no fault not to be. */
 static char *link_cell(struct json_object *peer)
 {
     struct json_object *error = NULL;
     const char *message = NULL;
     bool is_connected = false;
+    uint64_t lost_ms;
+    char since[FORMAT_SIZE + 8] = "", lost[FORMAT_SIZE], text[700];
 
-    if (json_value_object(peer, "error", &error) &&
-        json_value_text(error, "message", &message)) {
-        return make_cell(message);
-    }
     json_value_bool(peer, "connected", &is_connected);
-    return make_cell(is_connected ? "connected" : "not connected");
+    if (is_connected) {
+        return make_cell("connected");
+    }
+    if (json_value_uint(peer, "lost_ms", &lost_ms) && lost_ms < INT32_MAX) {
+        mp_time seconds = (mp_time)(lost_ms / 1000);
+        snprintf(
+            since, sizeof(since), " for %s",
+            parse_format_duration(seconds * MP_SECOND, lost, sizeof(lost)));
+    }
+    if (json_value_object(peer, "error", &error)) {
+        json_value_text(error, "message", &message);
+    }
+    snprintf(text, sizeof(text),
+             "not connected%s%s%s; dialled when something is asked of it",
+             since, message ? ": " : "", message ? message : "");
+    return make_cell(text);
 }
 
 static void fill_peer(struct json_object *peer, char **cells)

@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/parse.h"
 
+#define SILENT_MS 3000 /* longer than that is told */
 #define FORMAT_SIZE 32 /* for parse_format_*() */
 
 static const char *get_text(struct json_object *object, const char *name,
@@ -139,7 +140,8 @@ static void append_received(struct json_object *progress, char *buf,
 }
 
 /* Numbers that are 0 before the transfer has begun say nothing yet. */
-void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
+static void append_progress(struct json_object *migration, char *buf,
+                            size_t size)
 {
     struct json_object *progress = get_object(migration, "progress");
     double percent = 0;
@@ -148,7 +150,6 @@ void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
     uint64_t pass = 0;
     char text[FORMAT_SIZE];
 
-    snprintf(buf, size, "%s", ctl_report_state(migration));
     json_value_uint(progress, "rate_bytes_per_second", &rate);
     if (!json_value_double(progress, "percent", &percent) &&
         is_incoming(migration)) {
@@ -170,6 +171,29 @@ void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
                parse_format_rate(dirty, text, sizeof(text)));
     }
     append_outlook(progress, buf, size);
+}
+
+/* The ends ping each other all the time: silence is a path that may be dead. */
+static void append_silence(struct json_object *migration, char *buf,
+                           size_t size)
+{
+    struct json_object *path = get_object(migration, "path");
+    uint64_t silent_ms;
+    char text[FORMAT_SIZE];
+
+    if (json_value_uint(path, "silent_ms", &silent_ms) &&
+        silent_ms > SILENT_MS && silent_ms < INT32_MAX) {
+        mp_time seconds = (mp_time)(silent_ms / 1000);
+        append(buf, size, ", path silent for %s",
+               parse_format_duration(seconds * MP_SECOND, text, sizeof(text)));
+    }
+}
+
+void ctl_report_progress(struct json_object *migration, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s", ctl_report_state(migration));
+    append_progress(migration, buf, size);
+    append_silence(migration, buf, size);
 }
 
 /* ---- the report ---- */

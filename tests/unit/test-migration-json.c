@@ -417,6 +417,7 @@ static void what_qemu_does_not_count_is_null(void **state)
     assert_null(member(member(json, "totals"), "precopy_bytes"));
     assert_null(member(member(json, "totals"), "downtime_bytes"));
     assert_null(member(member(json, "totals"), "postcopy_bytes"));
+    assert_null(member(member(json, "path"), "silent_ms"));
     assert_null(member(member(json, "path"), "rtt_us"));
     assert_null(member(member(json, "path"), "rate_bytes_per_second"));
     json_object_put(json);

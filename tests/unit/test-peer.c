@@ -380,6 +380,72 @@ static void a_link_breaks_with_requests_open(void **state)
     assert_int_equal(rig->a.instances + rig->b.instances, 0);
 }
 
+/* What the API says of end's only peer; the caller's reference. */
+static json_object *shown_peer(struct end *end)
+{
+    json_object *all = peers_to_json(end->peers);
+    json_object *one = json_object_get(json_object_array_get_idx(all, 0));
+
+    json_object_put(all);
+    return one;
+}
+
+/* Either is NULL where nothing must be said. */
+static void expect_shown(struct end *end, bool connected, const char *error,
+                         int lost_ms_at_least)
+{
+    json_object *peer = shown_peer(end);
+    json_object *lost = json_object_object_get(peer, "lost_ms");
+    json_object *failure = json_object_object_get(peer, "error");
+
+    assert_int_equal(
+        json_object_get_boolean(json_object_object_get(peer, "connected")),
+        connected);
+    if (lost_ms_at_least < 0) {
+        assert_null(lost);
+    } else {
+        assert_non_null(lost);
+        assert_in_range(json_object_get_int(lost), lost_ms_at_least, LIMIT_MS);
+    }
+    if (error) {
+        assert_non_null(failure);
+        assert_non_null(strstr(json_object_to_json_string(failure), error));
+    } else {
+        assert_null(failure);
+    }
+    json_object_put(peer);
+}
+
+static void a_lost_link_is_told(void **state)
+{
+    struct rig *rig = *state;
+
+    expect_shown(&rig->a, false, NULL, -1);
+    expect_echo(rig, &rig->a);
+    expect_shown(&rig->a, true, NULL, -1);
+    relay_cut_all(rig->b.relay);
+    RUN_UNTIL(rig, open_links(rig) == 0);
+    run_for(rig, 50 * MP_MS);
+    expect_shown(&rig->a, false, "link-lost", 1);
+    expect_echo(rig, &rig->a);
+    expect_shown(&rig->a, true, NULL, -1);
+}
+
+/* Takes the limit of silence, 10 s. */
+static void a_silent_link_is_told(void **state)
+{
+    struct rig *rig = *state;
+
+    expect_echo(rig, &rig->a);
+    relay_hold(rig->b.relay, true);
+    run_for(rig, 12 * MP_SECOND);
+    expect_shown(&rig->a, false, "was silent for 10 s", 0);
+    relay_cut_all(rig->b.relay);
+    relay_hold(rig->b.relay, false);
+    expect_echo(rig, &rig->a);
+    expect_shown(&rig->a, true, NULL, -1);
+}
+
 static void a_call_is_dropped_while_its_link_fails(void **state)
 {
     struct rig *rig = *state;
@@ -582,6 +648,8 @@ int main(void)
         WITH_RIG(an_unknown_peer_is_told_from_the_loop),
         WITH_RIG(nobody_listens),
         WITH_RIG(a_link_breaks_with_requests_open),
+        WITH_RIG(a_lost_link_is_told),
+        WITH_RIG(a_silent_link_is_told),
         WITH_RIG(a_call_is_dropped_while_its_link_fails),
         WITH_RIG(peers_are_freed_with_calls_open),
         WITH_RIG(what_is_too_long_fails_alone),

@@ -302,6 +302,24 @@ def test_the_outlook(api, progress, text):
     assert ctl(api, *MIGRATE).err.splitlines()[1].endswith(text)
 
 
+@pytest.mark.parametrize("silent_ms, end", [
+    (None, "ETA 3 s"), (2999, "ETA 3 s"), (3000, "ETA 3 s"),
+    (7400, "ETA 3 s, path silent for 7 s"), ("long", "ETA 3 s")])
+def test_a_silent_path_is_told(api, silent_ms, end):
+    now = precopy(10) | {"path": {"silent_ms": silent_ms}}
+    api.follow = [now, DONE]
+    assert ctl(api, *MIGRATE).err.splitlines()[1].endswith(end)
+    api.answers["GET", "/v1/migrations/m1"] = 200, now
+    out = ctl(api, "show", "m1").out
+    assert ("path silent" in out) == ("path silent" in end)
+
+
+def test_a_path_that_is_silent_before_anything_moves(api):
+    api.follow = [migration("connecting", path={"silent_ms": 9000}), DONE]
+    assert (ctl(api, *MIGRATE).err.splitlines()[1] ==
+            "connecting, path silent for 9 s")
+
+
 class Terminal:
     """migproxyctl with a terminal as standard error (and input)."""
 
@@ -598,11 +616,21 @@ def test_peers_is_a_table(api):
          "version": 1, "error": None},
         {"name": "c", "address": "c", "identity": "c", "allow": [],
          "connected": False, "rtt_us": None, "version": None,
-         "error": {"class": "tls", "message": "expired", "side": "source"}}]}
-    assert ctl(api, "peers").out == """\
+         "error": {"class": "tls", "message": "expired", "side": "source"}},
+        {"name": "d", "address": "d", "identity": "d", "allow": [],
+         "connected": False, "lost_ms": 12345, "rtt_us": None,
+         "version": None, "error": {"class": "link-lost",
+                                    "message": "silent for 10 s"}},
+        {"name": "e", "address": "e", "identity": "e", "allow": [],
+         "connected": False, "lost_ms": None, "rtt_us": None,
+         "version": None, "error": None}]}
+    later = "dialled when something is asked of it"
+    assert ctl(api, "peers").out == f"""\
 NAME  ADDRESS  IDENTITY   ALLOW         PROTOCOL  RTT     LINK
 b     b:16515  b.example  send,receive  1         250 us  connected
-c     c        c          -             -         -       expired
+c     c        c          -             -         -       not connected: expired; {later}
+d     d        d          -             -         -       not connected for 12 s: silent for 10 s; {later}
+e     e        e          -             -         -       not connected; {later}
 """
 
 
