@@ -42,6 +42,11 @@ static void end_undo(struct destination *d)
     if (migration_state_is_end(d->m.state)) {
         return;
     }
+    if (d->attention && !d->m.advice[0]) {
+        /* only the source knows what it has */
+        d->m.guest_is_on = "unknown";
+        migration_advise(&d->m, DESTINATION_ADVICE_OTHER_END);
+    }
     destination_end(d, d->attention     ? MIGRATION_ATTENTION
                        : d->m.cancelled ? MIGRATION_CANCELLED
                                         : MIGRATION_FAILED);
@@ -86,12 +91,28 @@ static void keep_copy(struct destination *d)
     end_undo(d);
 }
 
+static void on_quit(void *arg, const struct error *err)
+{
+    struct destination *d = arg;
+
+    if (err && err->code == ERR_CANCELLED) {
+        return;
+    }
+    if (err && err->code != ERR_QEMU_GONE) {
+        migration_advise(&d->m,
+                         "the destination's QEMU at %s was told to quit: %s; "
+                         "end its process by hand, it holds at most a copy "
+                         "that must never run",
+                         d->m.qmp_path, err->text);
+    }
+    undo_done(d);
+}
+
 static void quit(struct destination *d)
 {
     /* this QEMU holds at most a copy that must never run */
     d->quit_sent = true;
-    qmp_migrate_quit(d->monitor.qmp, destination_qmp_timeout(d),
-                     on_undo_restored, d);
+    qmp_migrate_quit(d->monitor.qmp, destination_qmp_timeout(d), on_quit, d);
     answer_abort(d);
 }
 

@@ -99,7 +99,7 @@ static void amend_record(struct manager *manager, struct ended *ended,
     json_object *failure;
     bool cancelled = false, attention = false, effect = false;
     struct error err = ERROR_INIT, why = ERROR_INIT;
-    const char *state;
+    const char *state, *advice;
 
     json_value_bool(params, "cancelled", &cancelled);
     json_value_bool(params, "attention", &attention);
@@ -116,6 +116,13 @@ static void amend_record(struct manager *manager, struct ended *ended,
                            json_object_new_string(state));
     json_object_object_add(ended->record, "result",
                            json_object_new_string(state));
+    if (attention && !json_value_text(ended->record, "advice", &advice)) {
+        json_object_object_add(
+            ended->record, "advice",
+            json_object_new_string(DESTINATION_ADVICE_OTHER_END));
+        json_object_object_add(ended->record, "guest_is_on",
+                               json_object_new_string("unknown"));
+    }
     if (store_save(manager->env.store, MIGRATION_DESTINATION, ended->id,
                    ended->record, &err)) {
         log_error("record of migration %s: %s", ended->id, err.text);

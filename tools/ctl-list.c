@@ -78,13 +78,22 @@ static char *age_cell(struct json_object *migration)
                                            text, sizeof(text)));
 }
 
+/* A refused one has failed, too, but its destination's QEMU can be used. */
+static char *state_cell(struct json_object *migration)
+{
+    bool is_refused = false;
+
+    json_value_bool(migration, "refused", &is_refused);
+    return is_refused ? make_cell("refused") : text_cell(migration, "state");
+}
+
 static void fill_migration(struct json_object *migration, char **cells)
 {
     cells[0] = text_cell(migration, "id");
     cells[1] = text_cell(migration, "vm");
     cells[2] = text_cell(migration, "role");
     cells[3] = text_cell(migration, "peer");
-    cells[4] = text_cell(migration, "state");
+    cells[4] = state_cell(migration);
     cells[5] = percent_cell(migration);
     cells[6] = age_cell(migration);
 }

@@ -11,6 +11,7 @@
 
 #include "tools/ctl-output.h"
 #include "tools/ctl.h"
+#include "util/path.h"
 
 #define API_DEFAULT "/run/migproxy/api.sock"
 
@@ -176,6 +177,10 @@ static int take_option(struct command_line *line, int option, char **argv)
         line->is_over = true;
         return 0;
     case OPTION_API:
+        if (strlen(optarg) > PATH_SOCKET_MAX) {
+            return fail_usage(
+                line, "a socket's path of more than 107 bytes:", optarg);
+        }
         return take_value(line, &line->api, "api");
     case OPTION_JSON:
         line->call.json = true;

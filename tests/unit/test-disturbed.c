@@ -449,6 +449,28 @@ static void monitors_close_while_undoing(void **state)
     }
 }
 
+/* A destination's QEMU that does not end is told to the operator. */
+static void a_quit_without_an_answer_is_told(void **state)
+{
+    struct world_params params = {.mode = P, .source.never_converges = true};
+    struct error err = ERROR_INIT;
+    json_object *body = NULL;
+    struct world *w = begin("quit ignored", &params);
+
+    model_fail_command(w->destination_qemu, MODEL_NEW, "quit", 1, MODEL_IGNORE);
+    worlds_run_for(&all, all.slow * 300 * MP_MS);
+    assert_int_equal(
+        manager_api_ops.cancel(w->source.manager, w->id, &body, &err), 0);
+    json_object_put(body);
+    world_run(w, limit(20));
+    assert_string_equal(world_text(&w->source, "state"), "cancelled");
+    assert_string_equal(world_text(&w->destination, "state"), "cancelled");
+    assert_non_null(strstr(world_text(&w->destination, "advice"),
+                           "end its process by hand"));
+    assert_true(model_runs(w->source_qemu));
+    world_free(w);
+}
+
 /* QEMU's cancel can be stuck with the guest stopped; it is helped out. */
 static void a_cancel_is_stuck_at_the_guests_stop(void **state)
 {
@@ -555,6 +577,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_is_being_loaded_is_kept),
         cmocka_unit_test(half_a_copy_is_not_kept),
         cmocka_unit_test(monitors_close_while_undoing),
+        cmocka_unit_test(a_quit_without_an_answer_is_told),
         cmocka_unit_test(a_cancel_is_stuck_at_the_guests_stop),
         cmocka_unit_test(a_cancel_lets_multifd_be_set_up_first),
         cmocka_unit_test(a_timeout_passes_while_qemu_is_silent),

@@ -68,6 +68,8 @@ def test_version():
     ([*MIGRATE, "--vm", "c"], 'option is given twice: "--vm"'),
     (["set", "m", "--bandwidth", "1", "--bandwidth", "2"],
      'option is given twice: "--bandwidth"'),
+    (["list", "--api", "/" + 107 * "a"],
+     "a socket's path of more than 107 bytes: \"/aaa"),
     (["--api"], 'this option needs a value: "--api"'),
     (["show"], "the migration's ID is missing"),
     (["show", "a", "b"], 'unexpected argument "b"'),
@@ -593,7 +595,8 @@ def test_list_is_a_table(api):
     api.answers["GET", "/v1/migrations"] = 200, {"migrations": [
         {**precopy(42.1), "id": "long-id-of-one", "started_at": started},
         {"id": "m2", "vm": "x", "role": "destination", "peer": "c",
-         "state": "completed", "started_at": "yesterday"}]}
+         "state": "completed", "started_at": "yesterday"},
+        migration("failed", "failed", refused=True)]}
     lines = ctl(api, "list").out.splitlines()
     assert lines[0] == ("ID              VM   ROLE         PEER  STATE      "
                         "PERCENT  AGE")
@@ -601,7 +604,8 @@ def test_list_is_a_table(api):
                                "precopy    42.1 %   1 h")
     assert lines[2] == ("m2              x    destination  c     completed  "
                         "-        -")
-    assert len(lines) == 3
+    assert " refused " in lines[3]
+    assert len(lines) == 4
 
 
 def test_an_empty_list_is_a_head(api):
