@@ -133,7 +133,7 @@ void model_then(struct model_qemu *q, mp_time delay,
     loop_timer_start(&q->step, delay);
 }
 
-static void hang(struct model_qemu *q)
+void model_hang(struct model_qemu *q)
 {
     q->is_hung = true;
     loop_timer_stop(&q->step);
@@ -163,7 +163,7 @@ bool model_enter(struct model_qemu *q, enum model_stage stage,
     case MODEL_IGNORE:
         return false;
     case MODEL_HANG:
-        hang(q);
+        model_hang(q);
         return false;
     case MODEL_EXIT:
         model_exit(q);
@@ -411,7 +411,7 @@ static void take_command(struct model_qemu *q, json_object *whole)
         return;
     }
     if (fault == MODEL_HANG) {
-        hang(q);
+        model_hang(q);
         return;
     }
     if (fault == MODEL_IGNORE) {

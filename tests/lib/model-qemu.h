@@ -86,6 +86,8 @@ void model_stop(struct model_qemu *q, const char *run_state);
 void model_resume(struct model_qemu *q);
 /* The process ends: all its sockets close; path is no longer listened on. */
 void model_exit(struct model_qemu *q);
+/* From here on it answers nothing and nothing moves (MODEL_HANG). */
+void model_hang(struct model_qemu *q);
 /* The monitor's client is thrown out, QEMU lives on. */
 void model_drop_client(struct model_qemu *q);
 
