@@ -68,7 +68,9 @@ def test_precopy_of_many_passes(lab):
 @pytest.mark.parametrize("preempt", [False, True],
                          ids=["plain", "preempt"])
 def test_postcopy(lab, preempt):
-    source, destination = lab.pair(work={"rate": 0})
+    # large enough that pages are still asked for when postcopy begins
+    source, destination = lab.pair(memory_mib=256,
+                                   work={"rate": 0, "mib": 128})
     start_direct(source, destination, postcopy_ram=True,
                  postcopy_preempt=preempt)
     source.qmp.wait_event("MIGRATION", MIGRATE_S, {"status": "active"})
