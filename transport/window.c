@@ -4,12 +4,19 @@
 
 #include <assert.h>
 
-#define RATE_PERIOD_RTTS 10
-#define RATE_PERIOD_MIN (100 * MP_MS)
-/* With a target, the rate is that of at least so long, and the largest of so
- * long. */
+/* The rate is the largest average over at least a span in the last period. In
+ * precopy a round trip is enough where it is not very short: the window then
+ * exceeds the path by twice a burst at most. */
 #define RATE_SPAN (50 * MP_MS)
-#define RATE_TARGET_PERIOD (2 * MP_SECOND)
+#define RATE_SPAN_LEAST (10 * MP_MS)
+#define RATE_PERIOD_RTTS 10
+#define RATE_PERIOD_MIN (2 * MP_SECOND)
+/* Where what is in flight takes longer than this, the floor gives way, down to
+ * so many bytes: a proof of the path waits behind it, and QEMU takes what is in
+ * flight for sent. */
+#define FLOOR_TIME (50 * MP_MS)
+#define FLOOR_LEAST_BYTES 65536
+#define FLOOR_MORE_PERCENT 125
 /* The queue may take longer than the target, up to so many times, while the
  * path carries less than this part of what it has shown that it can. */
 #define QUEUE_TARGETS_MAX 8
@@ -32,6 +39,7 @@ void window_init(struct window *w)
     *w = (struct window){
         .gain_percent = WINDOW_PRECOPY_GAIN_PERCENT,
         .floor_bytes = WINDOW_PRECOPY_FLOOR_BYTES,
+        .floor_most_bytes = WINDOW_PRECOPY_FLOOR_BYTES,
         .may_drain = true,
     };
 }
@@ -54,7 +62,7 @@ void window_set_target(struct window *w, mp_time target, uint64_t floor_bytes)
      * average */
     w->rate_now = w->rate_before = 0;
     w->span_since = 0;
-    w->floor_bytes = floor_bytes;
+    w->floor_bytes = w->floor_most_bytes = floor_bytes;
 }
 
 void window_set_gain(struct window *w, unsigned gain_percent,
@@ -65,7 +73,7 @@ void window_set_gain(struct window *w, unsigned gain_percent,
     }
     w->target = 0;
     w->gain_percent = gain_percent;
-    w->floor_bytes = floor_bytes;
+    w->floor_bytes = w->floor_most_bytes = floor_bytes;
 }
 
 void window_allow_drain(struct window *w, bool allowed)
@@ -239,13 +247,33 @@ static void add_rtt(struct window *w, mp_time rtt, bool drained, mp_time now)
     }
 }
 
+/* A path is slow where its frames take long, not where little is carried: the
+ * QEMU at its end may just not read a channel. */
+static void adapt_floor(struct window *w, mp_time rtt)
+{
+    mp_time queue = rtt - w->rtt;
+    if (w->floor_most_bytes <= FLOOR_LEAST_BYTES || w->draining) {
+        return;
+    }
+    if (queue > FLOOR_TIME) {
+        uint64_t bytes = bytes_in(w, FLOOR_TIME);
+        w->floor_bytes = bytes < w->floor_bytes ? bytes : w->floor_bytes;
+        w->floor_bytes = w->floor_bytes > FLOOR_LEAST_BYTES ? w->floor_bytes
+                                                            : FLOOR_LEAST_BYTES;
+    } else if (queue < FLOOR_TIME / 2) {
+        w->floor_bytes = w->floor_bytes / 100 * FLOOR_MORE_PERCENT;
+        w->floor_bytes = w->floor_bytes < w->floor_most_bytes
+                             ? w->floor_bytes
+                             : w->floor_most_bytes;
+    }
+}
+
 static void add_rate(struct window *w, uint64_t rate, bool idle_sender,
                      mp_time now)
 {
     mp_time period = RATE_PERIOD_RTTS * w->rtt;
-    mp_time least = w->target > 0 ? RATE_TARGET_PERIOD : RATE_PERIOD_MIN;
-    if (period < least) {
-        period = least;
+    if (period < RATE_PERIOD_MIN) {
+        period = RATE_PERIOD_MIN;
     }
     if (idle_sender && rate <= w->rate) {
         return;
@@ -278,6 +306,18 @@ static void adapt_queue(struct window *w, uint64_t rate)
     }
 }
 
+/* How long a sample must be. A gain as small as that of postcopy makes little
+ * of a burst, and could hardly grow from averages. */
+static mp_time rate_span(const struct window *w)
+{
+    if (w->target == 0 && w->gain_percent < WINDOW_PRECOPY_GAIN_PERCENT) {
+        return 0;
+    }
+    bool rtt_will_do =
+        w->target == 0 && w->rtt >= RATE_SPAN_LEAST && w->rtt < RATE_SPAN;
+    return rtt_will_do ? w->rtt : RATE_SPAN;
+}
+
 /* Adds the rate of a while. A shaper lets a burst pass after each moment in
  * which it had nothing to do, and a few frames measure only that: a window made
  * from it would be several times the path. */
@@ -288,7 +328,7 @@ static void add_average(struct window *w, mp_time now)
     if (w->delivered < w->idle_until) {
         w->span_idle = true;
     }
-    if (w->span_since > 0 && span < RATE_SPAN) {
+    if (w->span_since > 0 && span < rate_span(w)) {
         return;
     }
     if (w->span_since > 0) {
@@ -296,7 +336,7 @@ static void add_average(struct window *w, mp_time now)
                       (double)MP_SECOND / (double)span;
         uint64_t whole = rate < RATE_MAX ? (uint64_t)rate : (uint64_t)RATE_MAX;
         add_rate(w, whole, w->span_idle, now);
-        if (!w->span_idle && !is_probing(w)) {
+        if (w->target > 0 && !w->span_idle && !is_probing(w)) {
             adapt_queue(w, whole);
         }
         w->spans++;
@@ -314,7 +354,8 @@ static void take_sample(struct window *w, const struct window_probe *p,
     mp_time sends = p->sent_at - p->first_sent_at;
     mp_time span = acks > sends ? acks : sends;
     add_rtt(w, now - p->sent_at, p->drained, now);
-    if (w->target > 0 && w->rate > 0 && span < RATE_SPAN) {
+    adapt_floor(w, now - p->sent_at);
+    if (w->rate > 0 && span < rate_span(w)) {
         return; /* add_average() */
     }
     if (span > 0) {
@@ -362,7 +403,7 @@ void window_acked(struct window *w, unsigned flow, uint64_t offset,
     if (len_bytes > 0) {
         w->delivered_at = now;
     }
-    if (w->target > 0) {
+    if (rate_span(w) > 0) {
         add_average(w, now);
     }
     update_drain(w, now);

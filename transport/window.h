@@ -6,14 +6,15 @@
  *
  * window = gain x delivery rate x round trip, at least a floor. Where a target
  * is set, at least delivery rate x (round trip + target): on short paths what
- * is queued costs as long as the target. The rate is the largest of the last
- * ten round trips (or 100 ms); with a target, of averages over 10 ms in the
- * last two seconds, and where the path then carries less than that rate for
- * long, more than the target is queued. The round trip is the smallest of the
- * last ten seconds, from a frame's sending to its acknowledgement (before there
- * is one, from PONGs). Both come from probes: frames that ask for an
- * acknowledgement (WIRE_FLAG_ACK): four in a window with a gain of 2, ten with
- * one of 1.25.
+ * is queued costs as long as the target, and where the path carries less than
+ * it could for long, more than the target is queued. The rate is the largest
+ * average over 50 ms (or a round trip) of the last two seconds (or ten round
+ * trips): a few frames would measure the burst that a shaper lets pass. Without
+ * a target the floor is lowered on paths so slow that it takes long. The round
+ * trip is the smallest of the last ten seconds, from a frame's sending to its
+ * acknowledgement (before there is one, from PONGs). Both come from probes:
+ * frames that ask for an acknowledgement (WIRE_FLAG_ACK): four in a window with
+ * a gain of 2, ten with one of 1.25.
  *
  * Growing: where the window is what limits, a round trip delivers a window, so
  * a gain of 2 doubles it each round trip until the path limits. A sample taken
@@ -67,8 +68,9 @@ struct window_flow {
 struct window {
     unsigned gain_percent;
     uint64_t floor_bytes;
-    mp_time target; /* of queueing, at least; 0: none */
-    mp_time queue;  /* what is aimed at now, with a target */
+    uint64_t floor_most_bytes; /* as it was set */
+    mp_time target;            /* of queueing, at least; 0: none */
+    mp_time queue;             /* what is aimed at now, with a target */
 
     uint64_t in_flight;
     uint64_t delivered;    /* acknowledged, ever */
@@ -84,7 +86,7 @@ struct window {
     uint64_t rate; /* bytes per second: largest of this and the last period */
     uint64_t rate_now, rate_before;
     mp_time rate_since; /* start of this period */
-    mp_time span_since; /* with a target: what is averaged, 0: not begun */
+    mp_time span_since; /* what is averaged, 0: not begun */
     uint64_t span_delivered;
     uint64_t beside; /* delivered meanwhile, not of this window */
     bool span_idle;
