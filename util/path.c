@@ -482,3 +482,36 @@ void path_remove_socket(const char *path)
         unlinkat(dir, base_name(path), 0);
     }
 }
+
+/* A datagram socket is never let in by a stream socket, and is told apart from
+ * none at all: ECONNREFUSED is the word for a file that nobody is bound to
+ * (Linux net/unix/af_unix.c, unix_find_bsd()). */
+static bool is_bound(int dir, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int length = snprintf(address.sun_path, sizeof(address.sun_path),
+                          "/proc/self/fd/%d/%s", dir, name);
+
+    return fd < 0 || length < 0 || (size_t)length >= sizeof(address.sun_path) ||
+           !connect(fd, (const struct sockaddr *)&address, sizeof(address)) ||
+           errno != ECONNREFUSED;
+}
+
+bool path_remove_dead_socket(const char *path, uid_t owner)
+{
+    size_t length;
+    struct stat st;
+
+    if (path_check_socket(path, NULL) < 0) {
+        return false;
+    }
+    CLEANUP_FD int dir = walk_to_parent(path, &length);
+    if (dir < 0 || fstatat(dir, base_name(path), &st, AT_SYMLINK_NOFOLLOW) ||
+        !S_ISSOCK(st.st_mode) ||
+        (st.st_uid != owner && st.st_uid != 0 && st.st_uid != geteuid()) ||
+        is_bound(dir, base_name(path))) {
+        return false;
+    }
+    return unlinkat(dir, base_name(path), 0) == 0;
+}

@@ -10,6 +10,7 @@
 #ifndef UTIL_PATH_H
 #define UTIL_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -72,5 +73,11 @@ int path_listen_socket(const char *path, unsigned mode, unsigned group,
 /* Removes the socket at path if it is one; the way to it is walked as above.
  * What cannot be removed stays. */
 void path_remove_socket(const char *path);
+
+/* The same for one that somebody may have left behind: only if it belongs to
+ * owner, root or the user this process runs as, and no socket is bound to it
+ * any more. Whoever does listen there does not notice. Returns whether it was
+ * removed. */
+bool path_remove_dead_socket(const char *path, uid_t owner);
 
 #endif

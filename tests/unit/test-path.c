@@ -527,6 +527,31 @@ static void removing_removes_sockets(void **state)
     path_remove_socket("relative");
 }
 
+static void only_a_dead_socket_is_removed_as_one(void **state)
+{
+    struct fixture *f = *state;
+    uid_t self = geteuid();
+    int listener = listen_path(f, f->path);
+
+    assert_false(path_remove_dead_socket(f->path, self));
+    assert_int_equal(access(f->path, F_OK), 0);
+    assert_int_equal(accept(listener, NULL, NULL), -1); /* it saw nobody */
+    assert_int_equal(errno, EAGAIN);
+    close(listener);
+    assert_int_equal(access(f->path, F_OK), 0);
+    if (self == 0) {
+        assert_int_equal(chown(f->path, 1, (gid_t)-1), 0);
+        assert_false(path_remove_dead_socket(f->path, self));
+    }
+    assert_true(path_remove_dead_socket(f->path, self == 0 ? 1 : self));
+    assert_int_equal(access(f->path, F_OK), -1);
+    assert_false(path_remove_dead_socket(f->path, self));
+    assert_false(path_remove_dead_socket("relative", self));
+    assert_int_equal(close(creat(f->path, 0600)), 0);
+    assert_false(path_remove_dead_socket(f->path, self));
+    assert_int_equal(unlink(f->path), 0);
+}
+
 #define PATH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -550,6 +575,7 @@ int main(void)
         PATH_TEST(nothing_stays_open),
         PATH_TEST(a_listener_has_its_mode_whatever_the_umask),
         PATH_TEST(a_stale_socket_makes_room),
+        PATH_TEST(only_a_dead_socket_is_removed_as_one),
         PATH_TEST(a_live_socket_is_left_alone),
         PATH_TEST(other_files_are_left_alone),
         PATH_TEST(listening_in_no_directory_is_an_error),
