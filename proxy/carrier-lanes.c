@@ -106,15 +106,20 @@ static void on_closed(void *arg, const struct error *err)
     struct carrier_lane *cl = arg;
     struct carrier_core *core = cl->core;
     struct error why = *err;
+    const char *word = cl->lane ? lane_last_word(cl->lane) : NULL;
 
+    if (word) { /* its own words, as it says them itself */
+        error_set(&why, err->code, "%s", word);
+    } else {
+        error_wrap(&why, "%s", lane_name(cl));
+    }
     cl->lane = NULL;         /* it is freed after this */
     carrier_core_turn(core); /* what came before may have been the end */
     if (core->life != CARRIER_OPEN) {
         carrier_log(core, LOG_LEVEL_DEBUG, "%s closed: %s", lane_name(cl),
-                    why.text);
+                    err->text);
         return;
     }
-    error_wrap(&why, "%s", lane_name(cl));
     if (core->over && core->express.lane) {
         /* the migration has passed; what is missing are acknowledgements,
          * and they come on the express lane */

@@ -17,9 +17,11 @@ libmpproxy_la_SOURCES += \
 	proxy/manager-metrics.c \
 	proxy/manager-peer.c \
 	proxy/manager-private.h \
+	proxy/manager-settle.c \
 	proxy/metrics.c proxy/metrics.h \
 	proxy/migration.c proxy/migration.h \
 	proxy/migration-counts.c \
+	proxy/migration-failure.c \
 	proxy/migration-json.c \
 	proxy/migration-record.c \
 	proxy/migration-state.c proxy/migration-state.h \

@@ -29,7 +29,6 @@ struct destination {
     json_object *source_facts; /* from prepare, until compared */
     uint8_t token[HELLO_TOKEN_BYTES];
     bool has_token;
-    char listen_path[PATH_SOCKET_MAX + 1];
     bool incoming_sent; /* migrate-incoming */
     bool carrier_ready;
     mp_time heard_at;      /* the source's last request */
@@ -64,6 +63,7 @@ struct destination {
     bool quit_sent;       /* to QEMU */
     bool ended_by_source; /* abort came */
     struct peer_request *abort; /* its answer is not known yet */
+    bool restarted;             /* QEMU has not yet said what it has */
     bool attention;             /* ... and is for a person to see */
     bool own_cause;             /* ... but the cause is ours */
     bool may_quit;              /* QEMU, if nothing speaks against it */
@@ -93,6 +93,8 @@ json_object *destination_failure_to_json(struct destination *d);
 mp_time destination_qmp_timeout(const struct destination *d);
 /* Started, and whether the guest runs cannot be found out: for a person. */
 void destination_qemu_unknown(struct destination *d, const struct error *err);
+/* Answers the abort that is open, if there is one. */
+void destination_answer_abort(struct destination *d);
 /* Ends a request with the migration's failure. */
 void destination_refuse(struct destination *d, struct peer_request **request);
 

@@ -122,6 +122,7 @@ static void on_migration_event(struct destination *d,
         if (!d->m.started) {
             enter_switchover(d);
         } else {
+            destination_answer_abort(d);
             destination_news(d);
         }
     } else if (status == QMP_MIGRATE_POSTCOPY_PAUSED) {
@@ -394,6 +395,7 @@ static void on_resume_info(void *arg, const struct qmp_migrate_info *info,
         return;
     }
     migration_take_info(&d->m, info, false);
+    d->restarted = false;
     d->completed = info->status == QMP_MIGRATE_COMPLETED;
     if (d->m.postcopy && !d->completed) {
         destination_failf(d, ERR_DAEMON_RESTARTED,

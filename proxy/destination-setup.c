@@ -168,6 +168,7 @@ static int open_data_path(struct destination *d, struct error *err)
         return error_set(err, ERR_INTERNAL, "no random numbers for a token");
     }
     d->has_token = true;
+    migration_set_socket(&d->m, d->token);
     return 0;
 }
 
@@ -378,7 +379,7 @@ static void on_incoming(void *arg, const struct error *err)
     }
     loop_timer_stop(&d->deadline);
     migration_set_state(&d->m, MIGRATION_SETUP);
-    carrier_set_target(d->m.carrier, d->listen_path, conf->socket_dirs.items,
+    carrier_set_target(d->m.carrier, d->m.socket_path, conf->socket_dirs.items,
                        conf->socket_dirs.count, conf->qemu_user,
                        conf->connect_timeout);
     peer_request_reply(d->listen, NULL);
@@ -393,10 +394,7 @@ void destination_listen(struct destination *d)
         return;
     }
     d->incoming_sent = true;
-    snprintf(d->listen_path, sizeof(d->listen_path), "%s/mp-%02x%02x%02x%02x-d",
-             d->m.env->conf->socket_dirs.items[0], d->token[0], d->token[1],
-             d->token[2], d->token[3]);
-    snprintf(uri, sizeof(uri), "unix:%s", d->listen_path);
+    snprintf(uri, sizeof(uri), "unix:%s", d->m.socket_path);
     qmp_migrate_incoming(d->monitor.qmp, uri, false, destination_qmp_timeout(d),
                          on_incoming, d);
 }

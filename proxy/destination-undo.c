@@ -20,7 +20,7 @@ static void advise_copy(struct destination *d)
                             "surely gone");
 }
 
-static void answer_abort(struct destination *d)
+void destination_answer_abort(struct destination *d)
 {
     json_object *result;
 
@@ -29,6 +29,11 @@ static void answer_abort(struct destination *d)
     }
     result = json_object_new_object();
     json_object_object_add(result, "kept", json_object_new_boolean(d->kept));
+    if (d->m.started) {
+        json_object_object_add(
+            result, "completed",
+            json_object_new_boolean(d->completed || !d->m.postcopy));
+    }
     if (d->own_cause) {
         json_object_object_add(result, "error", destination_failure_to_json(d));
     }
@@ -38,7 +43,7 @@ static void answer_abort(struct destination *d)
 
 static void end_undo(struct destination *d)
 {
-    answer_abort(d);
+    destination_answer_abort(d);
     if (migration_state_is_end(d->m.state)) {
         return;
     }
@@ -113,7 +118,7 @@ static void quit(struct destination *d)
     /* this QEMU holds at most a copy that must never run */
     d->quit_sent = true;
     qmp_migrate_quit(d->monitor.qmp, destination_qmp_timeout(d), on_quit, d);
-    answer_abort(d);
+    destination_answer_abort(d);
 }
 
 static void on_look(void *arg, const struct qmp_migrate_info *info,
@@ -230,34 +235,83 @@ void destination_undo(struct destination *d, bool may_quit)
     }
 }
 
-void destination_abort(struct destination *d, struct peer_request *request)
+/* What was seen here first may be an effect; the source knows better. */
+static void take_cause(struct destination *d, json_object *params)
+{
+    struct error err = ERROR_INIT;
+    bool effect = false;
+    const char *side = error_json_read(params, MIGRATION_SOURCE, &err);
+
+    json_value_bool(params, "effect", &effect);
+    d->own_cause = effect && d->m.failure.is_set && !d->m.failure.is_effect;
+    if (!d->own_cause) {
+        migration_take_failure(&d->m, side, &err, effect);
+    }
+}
+
+/* Is the guest whole here? An event may be on its way, or was lost. */
+static void on_whole(void *arg, const struct qmp_migrate_info *info,
+                     const struct error *err)
+{
+    struct destination *d = arg;
+
+    if ((err && err->code == ERR_CANCELLED) ||
+        d->m.state != MIGRATION_POSTCOPY) {
+        return;
+    }
+    if (!err && info->status == QMP_MIGRATE_COMPLETED) {
+        d->completed = true;
+        destination_answer_abort(d);
+        destination_news(d);
+    } else { /* it has a moment to say that it is */
+        migration_soft_set(&d->m, &d->m.failure.error);
+    }
+}
+
+/* The guest was started here, and no more of it comes. */
+static void abort_late(struct destination *d, struct peer_request *request)
 {
     json_object *params = peer_request_params(request);
     struct error err = ERROR_INIT;
-    bool effect = false;
+    bool attention = false;
 
-    if (d->m.started) {
+    json_value_bool(params, "attention", &attention);
+    if (!attention) {
         error_set(&err, ERR_TOO_LATE,
                   "migration.abort: the guest was started here");
         peer_request_fail(request, &err);
         return;
     }
-    const char *side = error_json_read(params, MIGRATION_SOURCE, &err);
+    destination_answer_abort(d); /* one that is asked again */
+    d->abort = request;
+    if (!d->m.postcopy || d->completed) {
+        destination_answer_abort(d);
+        return;
+    }
+    take_cause(d, params);
+    if (d->m.state == MIGRATION_POSTCOPY && d->monitor.qmp && !d->restarted) {
+        qmp_migrate_query(d->monitor.qmp, destination_qmp_timeout(d), on_whole,
+                          d);
+    } /* else: it is answered at this end's own end, which is near */
+}
+
+void destination_abort(struct destination *d, struct peer_request *request)
+{
+    json_object *params = peer_request_params(request);
+
+    if (d->m.started) {
+        abort_late(d, request);
+        return;
+    }
     json_value_bool(params, "cancelled", &d->m.cancelled);
     json_value_bool(params, "attention", &d->attention);
-    json_value_bool(params, "effect", &effect);
-    d->own_cause = effect && d->m.failure.is_set && !d->m.failure.is_effect;
-    if (!d->own_cause) {
-        /* what was seen here first may be an effect; the source knows */
-        d->m.failure.is_set = false;
-        migration_note_failure(&d->m, side, &err);
-    }
+    take_cause(d, params);
     d->ended_by_source = true;
     d->must_look = d->attention;
-    answer_abort(d); /* one that is asked again */
+    destination_answer_abort(d); /* one that is asked again */
     d->abort = request;
     destination_undo(d, true);
     if (!d->must_look || !d->incoming_sent) {
-        answer_abort(d); /* what is left is no news to the source */
+        destination_answer_abort(d); /* what is left is no news to the source */
     }
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conf/value.h"
 #include "proxy/destination-private.h"
 #include "proxy/error-json.h"
 #include "qmp/json-value.h"
@@ -186,6 +187,18 @@ static int choose_path(struct destination *d, json_object *params,
     return 0;
 }
 
+/* What the source calls a host, for messages that both ends have alike. */
+static void take_host(json_object *params, const char *member,
+                      char host[MIGRATION_HOST_BYTES])
+{
+    const char *name;
+
+    if (json_value_text(params, member, &name) &&
+        value_is_name(name, MIGRATION_HOST_BYTES - 1)) {
+        json_value_copy_text(host, MIGRATION_HOST_BYTES, name);
+    }
+}
+
 struct destination *destination_start(const struct migration_env *env,
                                       struct peer_request *request,
                                       const struct api_migrate *wish,
@@ -199,6 +212,8 @@ struct destination *destination_start(const struct migration_env *env,
         refuse_request(request, ERR_NO_MEMORY, "out of memory");
         return NULL;
     }
+    take_host(params, "source_host", d->m.hosts.source);
+    take_host(params, "destination_host", d->m.hosts.destination);
     json_value_bool(params, "postcopy", &d->m.may_postcopy);
     json_value_bool(params, "preempt", &d->m.preempt);
     json_value_bool(params, "preempt_needed", &d->preempt_needed);
@@ -247,6 +262,7 @@ struct destination *destination_take_over(const struct migration_env *env,
     migration_log(&d->m, LOG_LEVEL_WARNING, "taken over in state %s",
                   migration_state_name(d->m.state));
     d->path_dead = true;
+    d->restarted = true;
     d->incoming_sent = d->m.state >= MIGRATION_SETUP;
     bool gone = monitor_open(&d->monitor, env->control, env->conf,
                              d->m.qmp_path, &destination_qmp_ops, d, &why);
@@ -257,8 +273,10 @@ struct destination *destination_take_over(const struct migration_env *env,
     error_set(&why, ERR_DAEMON_RESTARTED,
               "the destination's daemon was restarted in the middle of the "
               "migration");
-    if (!d->m.started) {
+    if (!d->m.started || d->m.postcopy) { /* else: the guest is whole here */
         migration_note_failure(&d->m, MIGRATION_DESTINATION, &why);
+    }
+    if (!d->m.started) {
         destination_undo(d, false);
     } else if (gone) {
         destination_qemu_unknown(d, &why);
@@ -312,13 +330,12 @@ void destination_free(struct destination *d)
     free(d);
 }
 
-/* A QEMU that was ended leaves the socket it listened on. One that may still be
- * helped by hand keeps it. */
+/* A QEMU that was ended leaves the socket it listened on, and one that still
+ * listens has nothing to wait for: migrate-recover makes another one. */
 static void remove_socket(const struct destination *d)
 {
-    if (d->incoming_sent &&
-        (d->m.state != MIGRATION_ATTENTION || !d->monitor.qmp)) {
-        path_remove_socket(d->listen_path);
+    if (d->incoming_sent && d->m.socket_path[0]) {
+        path_remove_socket(d->m.socket_path);
     }
 }
 
@@ -328,6 +345,7 @@ void destination_end(struct destination *d, enum migration_state state)
     loop_timer_stop(&d->tick);
     migration_soft_drop(&d->m);
     loop_timer_stop(&d->loaded);
+    destination_answer_abort(d);
     migration_set_state(&d->m, state);
     refuse_all(d); /* before the path closes: the cause goes first */
     migration_drop_carrier(&d->m,
@@ -476,7 +494,7 @@ static void grace_cb(void *arg)
 
 void destination_fail_softly(struct destination *d, const struct error *err)
 {
-    if (d->m.started || d->m.state == MIGRATION_CANCELLING) {
+    if (d->m.state == MIGRATION_CANCELLING) {
         destination_fail(d, err);
     } else {
         migration_soft_set(&d->m, err);

@@ -38,5 +38,8 @@ const char *error_json_read(json_object *object, const char *fallback,
     if (!strcmp(side, "source")) {
         return "source";
     }
+    if (!strcmp(side, "path")) {
+        return "path";
+    }
     return strcmp(side, "destination") ? fallback : "destination";
 }

@@ -8,7 +8,7 @@
 
 #include "util/error.h"
 
-/* A new object. side is "source" or "destination", NULL: left out. */
+/* A new object. side is "source", "destination" or "path"; NULL: left out. */
 json_object *error_json_new(const struct error *err, const char *side);
 
 /* The same members, added to an object that has others too. */
@@ -18,7 +18,7 @@ void error_json_add(json_object *object, const struct error *err,
 /* Reads class and message of object into *ret_err; what is missing, of another
  * type or not known (also with object NULL) becomes "internal" and "no cause
  * given". Returns the side, in a static string; fallback (may be NULL) where
- * object names neither source nor destination. */
+ * object names none of the three. */
 const char *error_json_read(json_object *object, const char *fallback,
                             struct error *ret_err);
 

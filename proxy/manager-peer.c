@@ -91,44 +91,6 @@ static void on_prepare(struct manager *manager, struct peer_request *request,
     manager_add(manager, m);
 }
 
-/* The source's word on a migration that had ended here before it came: both
- * ends say the same cause and the same result. */
-static void amend_record(struct manager *manager, struct ended *ended,
-                         json_object *params)
-{
-    json_object *failure;
-    bool cancelled = false, attention = false, effect = false;
-    struct error err = ERROR_INIT, why = ERROR_INIT;
-    const char *state, *advice;
-
-    json_value_bool(params, "cancelled", &cancelled);
-    json_value_bool(params, "attention", &attention);
-    json_value_bool(params, "effect", &effect);
-    state = migration_state_name(attention   ? MIGRATION_ATTENTION
-                                 : cancelled ? MIGRATION_CANCELLED
-                                             : MIGRATION_FAILED);
-    if (!effect || !json_value_object(ended->record, "error", &failure)) {
-        const char *side = error_json_read(params, MIGRATION_SOURCE, &why);
-        json_object_object_add(ended->record, "error",
-                               error_json_new(&why, side));
-    }
-    json_object_object_add(ended->record, "state",
-                           json_object_new_string(state));
-    json_object_object_add(ended->record, "result",
-                           json_object_new_string(state));
-    if (attention && !json_value_text(ended->record, "advice", &advice)) {
-        json_object_object_add(
-            ended->record, "advice",
-            json_object_new_string(DESTINATION_ADVICE_OTHER_END));
-        json_object_object_add(ended->record, "guest_is_on",
-                               json_object_new_string("unknown"));
-    }
-    if (store_save(manager->env.store, MIGRATION_DESTINATION, ended->id,
-                   ended->record, &err)) {
-        log_error("record of migration %s: %s", ended->id, err.text);
-    }
-}
-
 /* Answers from the record of a migration that has ended here: what it says is
  * binding. */
 static void answer_from_record(struct manager *manager, struct ended *ended,
@@ -137,21 +99,23 @@ static void answer_from_record(struct manager *manager, struct ended *ended,
     const char *method = peer_request_method(request), *state = "";
     json_object *successor = NULL, *failure = NULL;
     json_object *result = json_object_new_object();
-    bool started = false, completed;
+    bool started = false, attention = false, completed;
+    bool is_abort = !strcmp(method, "migration.abort");
 
     json_value_object(ended->record, "successor", &successor);
     json_value_bool(successor, "started", &started);
     json_value_text(ended->record, "state", &state);
     completed = !strcmp(state, "completed");
-    if (!strcmp(method, "migration.abort") && started) {
+    json_value_bool(peer_request_params(request), "attention", &attention);
+    if (is_abort && started && !attention) {
         json_object_put(result);
         refuse(request, ERR_TOO_LATE,
                "migration.abort: guest of migration %s was started here (%s)",
                ended->id, state);
         return;
     }
-    if (!strcmp(method, "migration.abort")) {
-        amend_record(manager, ended, peer_request_params(request));
+    if (is_abort && (!started || !strcmp(state, "attention"))) {
+        manager_amend_record(manager, ended, peer_request_params(request));
     }
     json_object_object_add(result, "started", json_object_new_boolean(started));
     json_object_object_add(result, "will_start",

@@ -16,6 +16,10 @@ struct ended {
     char id[ID_MAX + 1];
     bool is_source;
     bool unfinished;
+    bool unsettled; /* source: the other end is to be told, see below */
+    mp_time unsettled_at;
+    unsigned asked; /* how often it was */
+    bool is_asked;  /* its answer is awaited */
     json_object *record;
     const char *started_at; /* the record's; sorts as text */
 };
@@ -31,6 +35,8 @@ struct manager {
     struct metrics metrics; /* of migrations that have ended */
     struct api *api;        /* NULL: nobody listens yet */
     struct loop_timer progress;
+    struct loop_timer settle;
+    mp_time settle_interval;
     bool draining;
     loop_fn on_idle;
     void *idle_arg;
@@ -43,6 +49,16 @@ void manager_progress_cb(void *arg);
 /* manager-metrics.c */
 void manager_count_ended(struct manager *manager, struct migration *m);
 int manager_write_metrics(void *arg, FILE *out, struct error *err);
+
+/* manager-settle.c: ends that the other end has not heard of, or late. */
+void manager_settle_init(struct manager *manager);
+void manager_settle_done(struct manager *manager);
+/* Tells the destination of this one, if it has not heard of it. */
+void manager_settle(struct manager *manager, struct ended *ended);
+/* The source's word (params of "migration.abort") on a migration that had ended
+ * here before it came: both ends say the same cause and the same result. */
+void manager_amend_record(struct manager *manager, struct ended *ended,
+                          json_object *params);
 
 /* The migration under way; peer may be NULL. */
 struct migration *manager_find_active(struct manager *manager, const char *id,

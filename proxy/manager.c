@@ -149,7 +149,10 @@ static void reap_now(struct manager *manager, struct migration *m)
 {
     forget_incoming(manager, m);
     manager_count_ended(manager, m);
-    manager_keep_record(manager, m);
+    struct ended *ended = manager_keep_record(manager, m);
+    if (ended) {
+        manager_settle(manager, ended);
+    }
     manager->active_count--;
     if (m->is_source) {
         source_free(manager_source(m));
@@ -349,6 +352,7 @@ struct manager *manager_new(struct loop *control, struct loop *data,
     incoming_init(&manager->incoming);
     loop_timer_init(&manager->progress, control, manager_progress_cb, manager);
     loop_timer_init(&manager->reap, control, reap_cb, manager);
+    manager_settle_init(manager);
     if (store_each(store, on_record, on_bad_record, manager, err)) {
         manager_free(manager);
         return NULL;
@@ -364,6 +368,7 @@ void manager_free(struct manager *manager)
     manager->on_idle = NULL;
     manager->api = NULL;
     loop_timer_done(&manager->progress);
+    manager_settle_done(manager);
     incoming_done(&manager->incoming);
     loop_timer_done(&manager->reap);
     while (!list_is_empty(&manager->active)) {
@@ -418,13 +423,32 @@ static void take_over(struct manager *manager, struct ended *ended)
     manager_add(manager, m);
 }
 
+/* An earlier daemon, or a QEMU, that was killed has left its socket. */
+static void remove_old_socket(struct manager *manager, struct ended *ended)
+{
+    const struct conf *conf = manager->env.conf;
+    json_object *successor = NULL;
+    const char *path;
+
+    json_value_object(ended->record, "successor", &successor);
+    if (json_value_text(successor, "socket_path", &path) &&
+        !path_check_allowed(path, conf->socket_dirs.items,
+                            conf->socket_dirs.count, NULL) &&
+        path_remove_dead_socket(path, conf->qemu_user)) {
+        log_info("removed %s, left behind by migration %s", path, ended->id);
+    }
+}
+
 void manager_take_over(struct manager *manager)
 {
     LIST_EACH_SAFE (node, &manager->ended) {
         struct ended *ended = container_of(node, struct ended, node);
+        remove_old_socket(manager, ended);
         if (ended->unfinished) {
             ended->unfinished = false;
             take_over(manager, ended);
+        } else {
+            manager_settle(manager, ended);
         }
     }
 }

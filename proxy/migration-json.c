@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proxy/error-json.h"
 #include "proxy/migration.h"
 #include "qmp/json-value.h"
 
@@ -43,14 +42,6 @@ static const char *result_name(const struct migration *m)
 {
     return migration_state_is_end(m->state) ? migration_state_name(m->state)
                                             : NULL;
-}
-
-static json_object *failure_to_json(const struct migration *m)
-{
-    if (!m->failure.is_set) {
-        return NULL;
-    }
-    return error_json_new(&m->failure.error, m->failure.side);
 }
 
 static uint64_t less_held(const struct migration *m, uint64_t bytes)
@@ -414,7 +405,7 @@ json_object *migration_to_json(struct migration *m)
     add_text(object, "result", result_name(m));
     add_bool(object, "refused", m->refused);
     add_text(object, "guest_is_on", m->guest_is_on);
-    json_object_object_add(object, "error", failure_to_json(m));
+    json_object_object_add(object, "error", migration_failure_to_json(m));
     add_text(object, "advice", m->advice);
     add_times(object, m);
     json_object_object_add(object, "progress",

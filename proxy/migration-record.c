@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proxy/error-json.h"
 #include "proxy/migration.h"
 #include "qmp/json-value.h"
 
@@ -69,7 +68,12 @@ json_object *migration_to_record(struct migration *m)
     add_bool(object, "will_not_start", m->will_not_start);
     add_bool(object, "should_run", m->should_run);
     add_bool(object, "cancelled", m->cancelled);
+    add_bool(object, "effect", m->failure.is_set && m->failure.is_effect);
+    add_bool(object, "unsettled", m->unsettled);
+    add_text(object, "source_host", m->hosts.source);
+    add_text(object, "destination_host", m->hosts.destination);
     add_text(object, "qmp_path", m->qmp_path);
+    add_text(object, "socket_path", m->socket_path);
     add_uint(object, "qemu_pid", (uint64_t)m->qemu_pid);
     add_uint(object, "qemu_start_ticks", m->qemu_start_ticks);
     add_text(object, "qemu_version", m->qemu_version);
@@ -113,12 +117,25 @@ static int take_successor(struct migration *m, json_object *object,
                      : m->committed ? "unknown"
                                     : MIGRATION_SOURCE;
     json_value_bool(object, "cancelled", &m->cancelled);
+    if (m->failure.is_set) {
+        json_value_bool(object, "effect", &m->failure.is_effect);
+    }
+    if (json_value_text(object, "source_host", &text)) {
+        json_value_copy_text(m->hosts.source, sizeof(m->hosts.source), text);
+    }
+    if (json_value_text(object, "destination_host", &text)) {
+        json_value_copy_text(m->hosts.destination, sizeof(m->hosts.destination),
+                             text);
+    }
     json_value_bool(object, "capabilities_changed", &m->caps_changed);
     if (json_value_text(object, "request", &text)) {
         json_value_copy_text(m->request_key, sizeof(m->request_key), text);
     }
     if (json_value_text(object, "qmp_path", &text)) {
         json_value_copy_text(m->qmp_path, sizeof(m->qmp_path), text);
+    }
+    if (json_value_text(object, "socket_path", &text)) {
+        json_value_copy_text(m->socket_path, sizeof(m->socket_path), text);
     }
     json_value_uint(object, "qemu_pid", &pid);
     m->qemu_pid = (pid_t)pid;
@@ -280,10 +297,7 @@ int migration_from_record(struct migration *m, json_object *record,
     if (m->state == MIGRATION_CANCELLING &&
         json_value_object(record, "error", &failure)) {
         /* the first cause is of before this process */
-        const char *side =
-            error_json_read(failure, MIGRATION_SOURCE, &m->failure.error);
-        m->failure.is_set = true;
-        json_value_copy_text(m->failure.side, sizeof(m->failure.side), side);
+        migration_failure_from_json(m, failure);
     }
     if (json_value_text(record, "vm", &text)) {
         json_value_copy_text(m->request.vm, sizeof(m->request.vm), text);

@@ -123,79 +123,18 @@ void migration_set_state(struct migration *m, enum migration_state state)
     }
 }
 
-static void note(struct migration *m, const char *side, const struct error *err,
-                 bool is_effect)
-{
-    bool is_later = m->failure.is_set && (is_effect || !m->failure.is_effect);
-
-    migration_log(m, is_later ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
-                  "%s%s (%s, on the %s)", is_later ? "then: " : "", err->text,
-                  error_class(err->code), side);
-    if (!is_later) {
-        m->failure.is_set = true;
-        m->failure.is_effect = is_effect;
-        m->failure.error = *err;
-        snprintf(m->failure.side, sizeof(m->failure.side), "%s", side);
-    }
-}
-
-void migration_note_failure(struct migration *m, const char *side,
-                            const struct error *err)
-{
-    note(m, side, err, false);
-}
-
-void migration_note_effect(struct migration *m, const char *side,
-                           const struct error *err)
-{
-    note(m, side, err, true);
-}
-
-void migration_soft_init(struct migration *m, loop_fn late, void *arg)
-{
-    loop_timer_init(&m->soft.grace, m->env->control, late, arg);
-}
-
-void migration_soft_set(struct migration *m, const struct error *err)
-{
-    struct migration_soft *soft = &m->soft;
-
-    if (!soft->is_set) {
-        soft->is_set = true;
-        soft->error = *err;
-        loop_timer_start(&soft->grace, MIGRATION_GRACE);
-    } else if ((soft->error.code == ERR_QEMU_FAILED ||
-                soft->error.code == ERR_LINK_LOST) &&
-               err->code != ERR_QEMU_FAILED) {
-        soft->error = *err;
-    }
-}
-
-bool migration_soft_take(struct migration *m, struct error *ret_err)
-{
-    bool is_set = m->soft.is_set;
-
-    *ret_err = m->soft.error;
-    migration_soft_drop(m);
-    return is_set;
-}
-
-void migration_soft_drop(struct migration *m)
-{
-    m->soft.is_set = false;
-    loop_timer_stop(&m->soft.grace);
-}
-
-void migration_soft_done(struct migration *m)
-{
-    loop_timer_done(&m->soft.grace);
-}
-
 const char *migration_shown_state(const struct migration *m)
 {
     return m->state == MIGRATION_CANCELLING && !m->cancelled
                ? "undoing"
                : migration_state_name(m->state);
+}
+
+void migration_set_socket(struct migration *m, const uint8_t *token)
+{
+    snprintf(m->socket_path, sizeof(m->socket_path),
+             "%s/mp-%02x%02x%02x%02x-%c", m->env->conf->socket_dirs.items[0],
+             token[0], token[1], token[2], token[3], m->is_source ? 's' : 'd');
 }
 
 void migration_advise(struct migration *m, const char *format, ...)
@@ -241,12 +180,4 @@ bool migration_is_same_qemu(struct migration *m, struct qmp *qmp)
     m->qemu_pid = pid;
     m->qemu_start_ticks = start_ticks;
     return true;
-}
-
-const char *migration_side_of(const struct error *err, const char *fallback)
-{
-    if (strstr(err->text, "destination QEMU")) {
-        return MIGRATION_DESTINATION;
-    }
-    return strstr(err->text, "source QEMU") ? MIGRATION_SOURCE : fallback;
 }

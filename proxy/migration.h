@@ -24,7 +24,9 @@
 
 #define MIGRATION_SOURCE "source"
 #define MIGRATION_DESTINATION "destination"
+#define MIGRATION_PATH "path" /* neither: what is between them */
 #define MIGRATION_REQUEST_KEY_BYTES 640
+#define MIGRATION_HOST_BYTES 64 /* of a name, with its NUL */
 #define MIGRATION_GRACE (300 * MP_MS)
 #define MIGRATION_SILENT_POLLS 3 /* of a path, before its silence counts */
 
@@ -52,9 +54,16 @@ struct migration_env {
 
 struct migration_failure {
     bool is_set;
-    bool is_effect; /* of something that is not known here (yet) */
-    struct error error;
-    char side[16]; /* where the cause was seen: source or destination */
+    bool is_effect;     /* of something that is not known here (yet) */
+    struct error error; /* class and text are the same at both ends */
+    char side[16];      /* where it arose: source, destination or path */
+    char detail[512];   /* what this end saw of it, if that is more; or "" */
+};
+
+/* The names of both, as the source says; "": as this end knows them. */
+struct migration_hosts {
+    char source[MIGRATION_HOST_BYTES];
+    char destination[MIGRATION_HOST_BYTES];
 };
 
 /* A failure that may be the echo of one that the other end knows better. */
@@ -105,6 +114,8 @@ struct migration {
     struct migration_soft soft;
     char advice[400];
     const char *guest_is_on; /* source, destination, unknown */
+    struct migration_hosts hosts;
+    bool unsettled; /* source: the destination has not heard how it ended */
 
     /* the flags of the commit protocol; on disk before the step they allow */
     bool committed;      /* COMMIT: the source never runs again ... */
@@ -133,6 +144,7 @@ struct migration {
 
     /* what a successor needs */
     char qmp_path[PATH_SOCKET_MAX + 1];
+    char socket_path[PATH_SOCKET_MAX + 1]; /* of QEMU's data; "": none yet */
     pid_t qemu_pid;
     uint64_t qemu_start_ticks;
     char qemu_version[64];
@@ -164,7 +176,13 @@ void migration_request_key(const struct api_migrate *request, char *buf,
 /* Writes the record. Failures are logged; the migration goes on. */
 void migration_save(struct migration *m);
 
-/* Remembers the first cause of a failure; later ones are only logged. */
+/* What both ends call the hosts; the migration's, for a while. */
+const char *migration_source_host(const struct migration *m);
+const char *migration_destination_host(const struct migration *m);
+
+/* Remembers the first cause of a failure; later ones are only logged. What is
+ * ERR_LINK_LOST is always an effect, on the side MIGRATION_PATH, and gets the
+ * text that both ends have for it; err's own becomes the detail. */
 void migration_note_failure(struct migration *m, const char *side,
                             const struct error *err);
 
@@ -172,6 +190,14 @@ void migration_note_failure(struct migration *m, const char *side,
  * data path that broke, and what followed. A cause replaces it. */
 void migration_note_effect(struct migration *m, const char *side,
                            const struct error *err);
+
+/* The other end's word, in place of whatever was noted; that is the detail. */
+void migration_take_failure(struct migration *m, const char *side,
+                            const struct error *err, bool is_effect);
+
+/* As the API and the record have it; NULL: there is none. */
+json_object *migration_failure_to_json(const struct migration *m);
+void migration_failure_from_json(struct migration *m, json_object *object);
 
 /* What may be an echo waits for MIGRATION_GRACE for the other end's own word;
  * then late(arg) is called, which takes it. */
@@ -191,6 +217,9 @@ const char *migration_shown_state(const struct migration *m);
 
 void migration_advise(struct migration *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Where this end and its QEMU meet, by the token that both daemons know. */
+void migration_set_socket(struct migration *m, const uint8_t *token);
 
 void migration_log(const struct migration *m, enum log_level level,
                    const char *format, ...)

@@ -209,6 +209,14 @@ static void drop_from(struct list *calls, const void *owner)
     }
 }
 
+bool peers_is_unheard(const struct error *err)
+{
+    return err->code == ERR_LINK_LOST || err->code == ERR_TIMEOUT ||
+           err->code == ERR_PEER_UNREACHABLE || err->code == ERR_TLS ||
+           err->code == ERR_PEER_UNKNOWN || err->code == ERR_SHUTTING_DOWN ||
+           err->code == ERR_PEER_REFUSED;
+}
+
 void peers_drop_calls(struct peers *peers, const void *owner)
 {
     drop_from(&peers->waiting, owner);

@@ -79,6 +79,9 @@ void peers_instance_text(const struct peers *peers, char buf[33]);
 typedef void (*peer_cb)(void *arg, json_object *result,
                         const struct error *err);
 
+/* Whether a call that ended with err may not have been heard at all. */
+bool peers_is_unheard(const struct error *err);
+
 /* Asks a peer. params is taken. owner is for peers_drop_calls(). cb is called
  * once, from the loop, never from within this. A request over
  * WIRE_MESSAGE_MAX_BYTES ends with ERR_LIMIT; so does one with such an answer.

@@ -62,7 +62,6 @@ struct source {
     mp_time lost_since; /* no answer from the destination; 0: it answers */
 
     /* QEMU */
-    char listen_path[PATH_SOCKET_MAX + 1];
     bool migrate_sent;
     enum qmp_migrate_status status; /* last event or answer */
     bool path_dead;                 /* on_broken was called */
@@ -100,8 +99,10 @@ struct source {
     bool settled;     /* QEMU's own part is over */
     bool cont_sent;
     mp_time undo_began;
-    bool giving_up; /* telling the destination so, then attention */
-    bool doubting;  /* a failure whose meaning QEMU or the destination knows */
+    bool giving_up;  /* telling the destination so, then attention */
+    bool told_late;  /* it was told of a failure in postcopy ... */
+    bool tells_late; /* ... and its answer is awaited */
+    bool doubting;   /* a failure whose meaning QEMU or the destination knows */
     mp_time doubt_began;
 };
 
@@ -163,10 +164,12 @@ void source_poll_cb(void *arg);
 /* source-undo.c */
 void source_undo(struct source *s);
 void source_undo_status(struct source *s);
-/* Tells the destination that no COMMIT comes, and why. attention: for a person
- * to see, what is loaded in its QEMU stays as it is. */
+/* Tells the destination that no COMMIT comes, or no page, and why. attention:
+ * for a person to see, what is loaded in its QEMU stays as it is. */
 void source_tell_abort(struct source *s, bool attention, peer_cb cb);
-/* From the answer to it: the cause of what was only an effect here. */
-void source_take_cause(struct source *s, json_object *result);
+/* From the answer to it: the cause of what was only an effect here, or that it
+ * was not heard. */
+void source_told(struct source *s, json_object *result,
+                 const struct error *err);
 
 #endif

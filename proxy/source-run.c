@@ -594,7 +594,7 @@ static void on_await(void *arg, json_object *result, const struct error *err)
         const char *side =
             error_json_read(failure, MIGRATION_DESTINATION, &why);
         source_fail(s, side, &why);
-        if (s->m.state == MIGRATION_POSTCOPY) {
+        if (s->m.state == MIGRATION_POSTCOPY && !s->tells_late) {
             source_attention(s); /* no page is missing here, but there */
         }
         return;

@@ -407,6 +407,7 @@ static void on_prepared(void *arg, json_object *result, const struct error *err)
         return;
     }
     keep_blocks(s, &there);
+    migration_set_socket(&s->m, s->token);
     facts_done(&there);
     migration_set_state(&s->m, MIGRATION_CONNECTING);
     source_deadline(s, "connecting", s->m.env->conf->setup_timeout);
@@ -465,6 +466,11 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
     json_object_object_add(params, "multifd_channels",
                            json_object_new_int((int)m->request.multifd));
     json_object_object_add(params, "facts", facts_to_json(&s->facts));
+    json_object_object_add(params, "source_host",
+                           json_object_new_string(migration_source_host(m)));
+    json_object_object_add(
+        params, "destination_host",
+        json_object_new_string(migration_destination_host(m)));
     s->prepared_there = true;
     source_call(s, "migration.prepare", params, m->env->conf->setup_timeout,
                 on_prepared);
@@ -531,19 +537,16 @@ static void on_caps(void *arg, const struct error *err)
         source_fail(s, MIGRATION_SOURCE, &why);
         return;
     }
-    snprintf(s->listen_path, sizeof(s->listen_path), "%s/mp-%02x%02x%02x%02x-s",
-             conf->socket_dirs.items[0], s->token[0], s->token[1], s->token[2],
-             s->token[3]);
     int fd = path_listen_socket(
-        s->listen_path, conf->socket_group == CONF_NO_GROUP ? 0600 : 0660,
+        m->socket_path, conf->socket_group == CONF_NO_GROUP ? 0600 : 0660,
         conf->socket_group, LISTEN_BACKLOG, &why);
     if (fd < 0) {
         error_wrap(&why, "socket for the source QEMU");
         source_fail(s, MIGRATION_SOURCE, &why);
         return;
     }
-    carrier_listen(m->carrier, fd, s->listen_path, m->qemu_pid);
-    snprintf(uri, sizeof(uri), "unix:%s", s->listen_path);
+    carrier_listen(m->carrier, fd, m->socket_path, m->qemu_pid);
+    snprintf(uri, sizeof(uri), "unix:%s", m->socket_path);
     s->migrate_sent = true;
     qmp_migrate_start(s->monitor.qmp, uri, false, source_qmp_timeout(s),
                       on_migrate, s);

@@ -58,12 +58,13 @@ static void undo_end(struct source *s)
     source_end(s, s->m.cancelled ? MIGRATION_CANCELLED : MIGRATION_FAILED);
 }
 
-void source_take_cause(struct source *s, json_object *result)
+void source_told(struct source *s, json_object *result, const struct error *err)
 {
     json_object *failure;
     struct error why = ERROR_INIT;
 
-    if (s->m.failure.is_effect &&
+    s->m.unsettled = err && peers_is_unheard(err);
+    if (!err && s->m.failure.is_effect &&
         json_value_object(result, "error", &failure)) {
         const char *side =
             error_json_read(failure, MIGRATION_DESTINATION, &why);
@@ -75,13 +76,13 @@ static void on_aborted(void *arg, json_object *result, const struct error *err)
 {
     struct source *s = arg;
 
+    source_told(s, result, err);
     if (err) {
         migration_log(&s->m, LOG_LEVEL_WARNING,
                       "the destination could not be told (it never starts "
                       "without COMMIT): %s",
                       err->text);
     } else {
-        source_take_cause(s, result);
         json_value_bool(result, "kept", &s->copy_there);
     }
     undo_end(s);
@@ -112,6 +113,7 @@ void source_tell_abort(struct source *s, bool attention, peer_cb cb)
                            json_object_new_boolean(attention));
     json_object_object_add(params, "effect",
                            json_object_new_boolean(s->m.failure.is_effect));
+    s->m.unsettled = true; /* until it has answered */
     source_call(s, "migration.abort", params, ABORT_CALL, cb);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proxy/source-private.h"
+#include "qmp/json-value.h"
 #include "util/cleanup.h"
 #include "util/parse.h"
 #include "util/path.h"
@@ -145,7 +146,8 @@ struct source *source_take_over(const struct migration_env *env,
                       why.text);
     }
     error_set(&why, ERR_DAEMON_RESTARTED,
-              "this daemon was restarted in the middle of the migration");
+              "the source's daemon was restarted in the middle of the "
+              "migration");
     migration_note_failure(&s->m, MIGRATION_SOURCE, &why);
     if (s->m.state == MIGRATION_COMMITTING ||
         s->m.state == MIGRATION_COMPLETING) {
@@ -193,6 +195,7 @@ void source_end(struct source *s, enum migration_state state)
     monitor_close(&s->monitor);
     if (state == MIGRATION_COMPLETED) {
         s->m.failure.is_set = false; /* what was said before it went well */
+        s->m.unsettled = false;
     }
     migration_set_state(&s->m, state);
     s->m.env->on_end(s->m.env->arg, &s->m);
@@ -200,14 +203,12 @@ void source_end(struct source *s, enum migration_state state)
 
 static void on_given_up(void *arg, json_object *result, const struct error *err)
 {
-    if (!err) {
-        source_take_cause(arg, result);
-    }
+    source_told(arg, result, err);
     source_end(arg, MIGRATION_ATTENTION);
 }
 
-/* The guest may be on either side, or nowhere whole: touch nothing more. Where
- * no COMMIT was given the destination hears that none comes. */
+/* The guest may be on either side, or nowhere whole: touch nothing more. The
+ * destination hears why, and where no COMMIT was given that none comes. */
 void source_attention(struct source *s)
 {
     s->m.guest_is_on = s->m.started ? MIGRATION_DESTINATION : "unknown";
@@ -247,7 +248,7 @@ void source_attention(struct source *s)
                 "source with cont");
         }
     }
-    if (!s->giving_up && !s->m.committed && s->prepared_there) {
+    if (!s->giving_up && !s->told_late && s->prepared_there) {
         s->giving_up = true;
         source_deadline_stop(s);
         source_tell_abort(s, true, on_given_up);
@@ -313,6 +314,28 @@ void source_ask_doubt(struct source *s)
     }
 }
 
+/* The destination has heard of a failure in postcopy. It knows whether the
+ * guest is whole there all the same; if not, both have the same cause now. */
+static void on_told_late(void *arg, json_object *result,
+                         const struct error *err)
+{
+    struct source *s = arg;
+    bool completed = false;
+
+    s->tells_late = false;
+    source_told(s, result, err);
+    if (err || s->m.state != MIGRATION_POSTCOPY) {
+        return; /* its news may still come, or the deadline */
+    }
+    json_value_bool(result, "completed", &completed);
+    if (completed) {
+        s->news.completed = true;
+        source_on_news(s);
+    } else {
+        source_attention(s);
+    }
+}
+
 /* After the point of no return nothing can be undone; what still can happen is
  * that it was not passed, or that the destination ends well by itself. */
 static void fail_late(struct source *s)
@@ -335,6 +358,11 @@ static void fail_late(struct source *s)
         source_deadline(s, "the destination's end of postcopy",
                         s->m.env->conf->switchover_hold);
         source_on_news(s);
+        if (s->m.state == MIGRATION_POSTCOPY) {
+            s->told_late = true;
+            s->tells_late = true;
+            source_tell_abort(s, true, on_told_late);
+        }
     } else {
         source_deadline_stop(s);
         source_ask_doubt(s);
@@ -352,7 +380,8 @@ void source_fail(struct source *s, const char *side, const struct error *err)
     s->m.refused = s->m.refused || s->m.state == MIGRATION_PREPARING;
     /* what was ordered is not a failure */
     if (!(s->m.cancelled && s->m.state == MIGRATION_CANCELLING)) {
-        if (s->path_dead && !strcmp(side, MIGRATION_SOURCE)) {
+        /* QEMU may fail of its path, but does not end of it */
+        if (s->path_dead && s->monitor.qmp && !strcmp(side, MIGRATION_SOURCE)) {
             migration_note_effect(&s->m, side, err);
         } else {
             migration_note_failure(&s->m, side, err);
@@ -459,8 +488,7 @@ void source_peer_restarted(struct source *s)
 {
     if (s->m.state > MIGRATION_PREPARING && s->m.state < MIGRATION_COMMITTING) {
         source_failf(s, MIGRATION_DESTINATION, ERR_DAEMON_RESTARTED,
-                     "the daemon of peer %s was restarted and has lost the "
-                     "migration",
-                     s->m.request.peer);
+                     "the destination's daemon was restarted in the middle of "
+                     "the migration");
     }
 }

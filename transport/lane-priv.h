@@ -40,6 +40,7 @@ struct lane {
     struct hello theirs;
     uint16_t version;
     char peer_text[HELLO_NAME_BYTES + TLS_NAME_MAX_BYTES + 96];
+    const char *last_word; /* the peer's, while on_closed is called */
 
     /* of the loop; NULL between detach and attach */
     struct loop *loop;

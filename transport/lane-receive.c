@@ -78,6 +78,9 @@ static void take_goaway(struct lane *lane)
     make_printable(text);
     error_set(&err, code == ERR_NONE ? ERR_LINK_LOST : code, "%s: %s",
               lane->peer_text, text[0] ? text : "ended the connection");
+    if (code != ERR_NONE && text[0]) {
+        lane->last_word = text;
+    }
     lane_end(lane, &err);
 }
 

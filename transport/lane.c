@@ -366,6 +366,11 @@ const char *lane_peer_text(const struct lane *lane)
     return lane->peer_text;
 }
 
+const char *lane_last_word(const struct lane *lane)
+{
+    return lane->last_word;
+}
+
 const struct hello *lane_peer_hello(const struct lane *lane)
 {
     return &lane->theirs;

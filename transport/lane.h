@@ -124,6 +124,10 @@ void lane_attach(struct lane *lane, struct loop *loop,
 enum wire_lane lane_kind(const struct lane *lane);
 uint16_t lane_version(const struct lane *lane);
 const char *lane_peer_text(const struct lane *lane); /* "name (address)" */
+
+/* Within on_closed: what the peer itself said was wrong, in its GOAWAY and
+ * printable; NULL if it did not (the lane broke, or this end ended it). */
+const char *lane_last_word(const struct lane *lane);
 const struct hello *lane_peer_hello(const struct lane *lane);
 
 /* Payload bytes the lane takes now without exceeding its batch; 0: wait for

@@ -110,6 +110,9 @@ def test_source_qemu_dies_in_postcopy(lab):
     move.source.kill()
     shown, there = move.wait_end_both(b)
     assert (shown["result"], there["result"]) == ("attention", "attention")
+    story = move.wait_same_story(b)
+    assert (story["class"], story["side"]) == ("qemu-gone", "source"), story
+    lab.assert_no_sockets()
     assert shown["advice"].startswith("the source's QEMU has ended"), shown
     assert shown["guest_is_on"] == there["guest_is_on"] == "destination"
     assert move.destination.alive
@@ -125,3 +128,26 @@ def test_silent_path_in_postcopy(lab):
         assert shown["result"] == "attention", shown
         assert shown["error"]["class"] == "link-lost", shown
         assert shown["guest_is_on"] == "destination" and shown["advice"]
+    move.wait_same_story(b)
+    lab.assert_no_sockets()
+
+
+@pytest.mark.versions("7.2", long=["10.0"])
+@pytest.mark.parametrize("who", ["source", "destination"])
+def test_daemon_killed_in_postcopy(lab, who):
+    """The pages went with it. The other end sees a path that broke; it hears
+    why when the daemon is back."""
+    a, b = lab.daemons_pair()
+    move = slow_postcopy(lab, a)
+    killed, other = (a, b) if who == "source" else (b, a)
+    killed.kill()
+    shown = move.wait_end(20, other)
+    assert shown["result"] == "attention", shown
+    killed.start()
+    shown = move.wait_end(20, killed)
+    assert shown["result"] == "attention", shown
+    story = move.wait_same_story(b)
+    assert story["class"] == "daemon-restarted", story
+    assert story["side"] == who, story
+    assert "detail" in move.show(other)["error"], move.show(other)
+    lab.assert_no_sockets()

@@ -69,6 +69,11 @@ def test_daemon_killed_in_precopy(lab, who):
     killed.start()
     shown = move.wait_end(daemon=killed, seconds=60)
     assert shown["result"] == "failed", shown
+    move.wait_end(daemon=b if killed is a else a)
+    story = move.wait_same_story(b)
+    assert story["class"] == "daemon-restarted", story
+    assert story["side"] == who, story
+    lab.assert_no_sockets()
     wait_for("the guest running at home", source.qmp.running, 20)
     lab.guest.wait_beats("a", 100)
     wait_for("capabilities as they were",

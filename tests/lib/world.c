@@ -166,7 +166,7 @@ json_object *world_show(const struct world_host *host)
 
 const char *world_keep(const char *text)
 {
-    static char buffers[8][600];
+    static char buffers[8][1300];
     static unsigned next;
     char *buffer = buffers[next++ % 8];
 
@@ -206,6 +206,26 @@ const char *world_class(const struct world_host *host)
     text = world_keep(text);
     json_object_put(body);
     return text;
+}
+
+const char *world_error(const struct world_host *host)
+{
+    json_object *body = world_show(host), *failure = NULL;
+    const char *state = "", *class = "", *side = "", *message = "";
+    char text[600];
+
+    if (!body) {
+        body = world_record(host);
+    }
+    json_value_text(body, "state", &state);
+    json_value_object(body, "error", &failure);
+    json_value_text(failure, "class", &class);
+    json_value_text(failure, "side", &side);
+    json_value_text(failure, "message", &message);
+    snprintf(text, sizeof(text), "%s: %s on the %s: %.400s", state, class, side,
+             message);
+    json_object_put(body);
+    return world_keep(text);
 }
 
 /* A directory in the place of the temporary file: root is stopped too. */

@@ -82,9 +82,8 @@ struct world {
     struct model_qemu *source_qemu, *destination_qemu;
     char breach[300];
     mp_time began, over_at;
-    void *user;      /* of the test */
-    unsigned step;   /* likewise */
-    bool may_differ; /* the causes: one daemon could not tell the other */
+    void *user;    /* of the test */
+    unsigned step; /* likewise */
 };
 
 /* Ends the process (exit) when anything of the surroundings fails. */
@@ -126,6 +125,8 @@ const char *world_state(const struct world_host *host);
 /* Class of its error, "" if there is none. */
 const char *world_class(const struct world_host *host);
 const char *world_text(const struct world_host *host, const char *member);
+/* "failed: link-lost on the path: what happened". */
+const char *world_error(const struct world_host *host);
 
 /* The host's record cannot be written from now on, or can be again. */
 void world_break_store(struct world_host *host);
@@ -140,7 +141,7 @@ void world_breach(struct world *w, const char *format, ...)
 /* After the end: what is wrong, as text, or NULL.
  *   - a breach
  *   - an end state that contradicts where the guest runs
- *   - two failures of different classes
+ *   - two ends that tell different stories
  *   - sockets left behind */
 const char *world_complaint(struct world *w);
 

@@ -24,6 +24,7 @@ proxy_control_tests = \
 	tests/unit/test-report.t \
 	tests/unit/test-source.t \
 	tests/unit/test-store.t \
+	tests/unit/test-story.t \
 	$(NULL)
 check_PROGRAMS += $(proxy_control_tests)
 TESTS += $(proxy_control_tests)
@@ -75,6 +76,10 @@ tests_unit_test_report_t_LDADD = $(proxy_world_ldadd)
 tests_unit_test_source_t_SOURCES = tests/unit/test-source.c $(proxy_world_pki)
 tests_unit_test_source_t_CPPFLAGS = $(proxy_control_cppflags)
 tests_unit_test_source_t_LDADD = $(proxy_world_ldadd)
+
+tests_unit_test_story_t_SOURCES = tests/unit/test-story.c $(proxy_world_pki)
+tests_unit_test_story_t_CPPFLAGS = $(proxy_control_cppflags)
+tests_unit_test_story_t_LDADD = $(proxy_world_ldadd)
 
 tests_unit_test_store_t_SOURCES = tests/unit/test-store.c
 tests_unit_test_store_t_CPPFLAGS = $(proxy_control_cppflags)

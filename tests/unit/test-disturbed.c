@@ -163,7 +163,6 @@ static void start_kill(struct kill *kill, unsigned slow)
              row->at_source ? "source" : "destination");
     kill->w = world_new(&all, name, &params);
     kill->w->user = kill;
-    kill->w->may_differ = row->kills_destination;
     if (row->is_lost) {
         model_fail_command(row->at_source ? kill->w->source_qemu
                                           : kill->w->destination_qemu,

@@ -138,10 +138,6 @@ class Home:
         return [Footprint(host.pid, [host.run_dir])
                 for host in (self.here, self.there)]
 
-    def sockets(self):
-        """Migration sockets that are left."""
-        return sorted(path.name for path in self.lab.directory.glob("mp-*"))
-
     def assert_runs(self, seconds=10):
         """On the source, and its disk takes what it writes."""
         side = self.source.side

@@ -4,6 +4,8 @@ import itertools
 
 from .wait import wait_for
 
+# of an error: what both ends say alike
+STORY = ("class", "message", "side")
 ORDER = ["preparing", "connecting", "setup", "precopy", "pre-switchover",
          "switchover", "committing", "postcopy", "completing"]
 MOVE_S = 60
@@ -58,6 +60,18 @@ class Move:
     def wait_end_both(self, other, seconds=MOVE_S):
         """The last word of both ends."""
         return self.wait_end(seconds), self.wait_end(seconds, other)
+
+    def wait_same_story(self, other, seconds=10):
+        """Until both ends, which have ended, say the same class, words and
+        side: what could not be told at once is told later. Returns them."""
+        def told():
+            here, there = (self.show(daemon)["error"]
+                           for daemon in (self.daemon, other))
+            same = here and there and all(here[member] == there[member]
+                                          for member in STORY)
+            return here if same else None
+        return wait_for(f"one story of {self.id}", told, seconds,
+                        lambda: (self.show(), self.show(other)))
 
     def cancel(self, daemon=None):
         return (daemon or self.daemon).api(

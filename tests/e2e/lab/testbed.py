@@ -9,6 +9,7 @@ from .guest import Guest
 from .link import Link
 from .migproxy import Daemon, make_pki
 from .qemu import COMMON_CPU, COMMON_MACHINE, Qemu
+from .wait import wait_for
 
 
 STORY_BYTES = 12000
@@ -104,6 +105,14 @@ class Lab:
             for daemon in pair:
                 daemon.start()
         return pair
+
+    def sockets(self):
+        """Migration sockets that are left."""
+        return sorted(path.name for path in self.directory.glob("mp-*"))
+
+    def assert_no_sockets(self):
+        wait_for("end of all sockets", lambda: not self.sockets(), 5,
+                 self.sockets)
 
     # the end of a test
 
