@@ -13,11 +13,51 @@
 #include "util/parse.h"
 #include "util/path.h"
 
-static int refuse(const struct api_member *member, struct error *err,
-                  const char *what)
+/* A wrong value is shown up to here: a body may be full of it. */
+#define SHOWN_BYTES 80
+
+/* How many bytes of text are shown: what is cut is cut between characters. */
+static int shown_bytes(const char *text)
 {
-    return error_set(err, ERR_BAD_REQUEST, "member \"%s\" must be %s",
-                     member->name, what);
+    size_t size = strlen(text);
+
+    if (size > SHOWN_BYTES) {
+        size = SHOWN_BYTES;
+        while (((unsigned char)text[size] & 0xc0) == 0x80) {
+            size--;
+        }
+    }
+    return (int)size;
+}
+
+/* The value as it stood in the body (a number that json-c cannot hold as the
+ * nearest that it can). */
+static int refuse(const struct api_member *member, struct json_object *value,
+                  struct error *err, const char *what)
+{
+    const char *text = value ? json_object_to_json_string_ext(
+                                   value, JSON_C_TO_STRING_PLAIN |
+                                              JSON_C_TO_STRING_NOSLASHESCAPE)
+                             : "null";
+    int shown = text ? shown_bytes(text) : 0;
+
+    return error_set(err, ERR_BAD_REQUEST, "member \"%s\": %.*s%s is not %s",
+                     member->name, shown, text ? text : "",
+                     text && text[shown] ? "..." : "", what);
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    size_t size = strlen(name), end_size = strlen(end);
+    return size >= end_size && !strcmp(name + size - end_size, end);
+}
+
+/* The unit of a member's limits, which its name ends in. */
+static const char *unit_of(const struct api_member *member)
+{
+    return ends_in(member->name, "_ms")        ? " ms"
+           : ends_in(member->name, "_seconds") ? " seconds"
+                                               : "";
 }
 
 /* A text without NUL inside and of the member's length, or NULL. */
@@ -30,15 +70,15 @@ static const char *get_text(const struct api_member *member,
     size_t size = text ? strlen(text) : 0;
 
     if (!text || size != (size_t)json_object_get_string_len(value)) {
-        refuse(member, err, "a text");
+        refuse(member, value, err, "a text");
         return NULL;
     }
     if (size < member->min || size > member->max) {
         error_set(err, ERR_BAD_REQUEST,
                   "member \"%s\" has %zu bytes, it must have %" PRIu64
-                  " to %" PRIu64 ": \"%.80s%s\"",
-                  member->name, size, member->min, member->max, text,
-                  size > 80 ? "..." : "");
+                  " to %" PRIu64 ": \"%.*s%s\"",
+                  member->name, size, member->min, member->max,
+                  shown_bytes(text), text, size > SHOWN_BYTES ? "..." : "");
         return NULL;
     }
     return text;
@@ -63,10 +103,12 @@ static int set_text(const struct api_member *member, struct json_object *value,
         return -1;
     }
     if (member->type == API_MEMBER_ID && !id_is_valid(text)) {
-        return refuse(member, err, "made of A-Z a-z 0-9 . _ -");
+        return refuse(
+            member, value, err,
+            "a name of A-Z a-z 0-9 . _ - other than \".\" and \"..\"");
     }
     if (member->type == API_MEMBER_NAME && has_control_chars(text)) {
-        return refuse(member, err, "free of control characters");
+        return refuse(member, value, err, "free of control characters");
     }
     if (member->type == API_MEMBER_PATH && path_check_socket(text, err) < 0) {
         return error_wrap(err, "member \"%s\"", member->name);
@@ -89,7 +131,8 @@ static int set_uuid(const struct api_member *member, struct json_object *value,
         is_uuid = is_dash ? text[i] == '-' : isxdigit((unsigned char)text[i]);
     }
     if (!is_uuid) {
-        return refuse(member, err, "a UUID of 8-4-4-4-12 hexadecimal digits");
+        return refuse(member, value, err,
+                      "a UUID of 8-4-4-4-12 hexadecimal digits");
     }
     for (int i = 0; i <= API_UUID_SIZE; i++) {
         field[i] = (char)tolower((unsigned char)text[i]);
@@ -111,7 +154,7 @@ static int set_word(const struct api_member *member, struct json_object *value,
         strncat(list, i ? ", " : "one of ", sizeof(list) - strlen(list) - 1);
         strncat(list, member->words[i], sizeof(list) - strlen(list) - 1);
     }
-    return refuse(member, err, list);
+    return refuse(member, value, err, list);
 }
 
 /* A whole number within the member's limits. json-c gives the nearest value it
@@ -135,9 +178,9 @@ static int set_count(const struct api_member *member, struct json_object *value,
 
     if (!get_whole(member, value, &number)) {
         snprintf(what, sizeof(what),
-                 "a whole number from %" PRIu64 " to %" PRIu64, member->min,
-                 member->max);
-        return refuse(member, err, what);
+                 "a whole number from %" PRIu64 " to %" PRIu64 "%s",
+                 member->min, member->max, unit_of(member));
+        return refuse(member, value, err, what);
     }
     *field = (unsigned)number;
     return 0;
@@ -154,9 +197,10 @@ static int set_seconds(const struct api_member *member,
                         : NAN;
 
     if (!(number >= (double)member->min && number <= (double)member->max)) {
-        snprintf(what, sizeof(what), "a number from %" PRIu64 " to %" PRIu64,
-                 member->min, member->max);
-        return refuse(member, err, what);
+        snprintf(what, sizeof(what),
+                 "a number from %" PRIu64 " to %" PRIu64 "%s", member->min,
+                 member->max, unit_of(member));
+        return refuse(member, value, err, what);
     }
     *field = number;
     return 0;
@@ -173,7 +217,7 @@ static int set_rate(const struct api_member *member, struct json_object *value,
         return 0;
     }
     if (!get_whole(member, value, &number)) {
-        return refuse(member, err,
+        return refuse(member, value, err,
                       "a whole number of bytes per second from 1 to "
                       "9223372036854775807, or \"unlimited\" (0 is neither)");
     }
@@ -214,7 +258,24 @@ static const struct api_member *find(const struct api_member *members,
     return members->name ? members : NULL;
 }
 
-int api_members_parse(const struct api_member *members,
+/* unknown member "speed" in POST /v1/x; known are "a", "b" */
+static int refuse_name(const struct api_member *members, const char *request,
+                       const char *name, struct error *err)
+{
+    char known[400] = "";
+    int shown = shown_bytes(name);
+
+    for (const struct api_member *m = members; m->name; m++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "",
+                 m->name);
+    }
+    return error_set(err, ERR_BAD_REQUEST,
+                     "unknown member \"%.*s%s\" in %s; known are %s", shown,
+                     name, name[shown] ? "..." : "", request, known);
+}
+
+int api_members_parse(const struct api_member *members, const char *request,
                       struct json_object *body, void *into, uint32_t *ret_given,
                       struct error *err)
 {
@@ -224,8 +285,7 @@ int api_members_parse(const struct api_member *members,
     {
         const struct api_member *member = find(members, name);
         if (!member) {
-            return error_set(err, ERR_BAD_REQUEST, "unknown member \"%s\"",
-                             name);
+            return refuse_name(members, request, name, err);
         }
         if (!value && !member->is_required) {
             continue; /* as answers show what is not there */
@@ -237,8 +297,9 @@ int api_members_parse(const struct api_member *members,
     }
     for (const struct api_member *m = members; m->name; m++) {
         if (m->is_required && !(given & UINT32_C(1) << (m - members))) {
-            return error_set(err, ERR_BAD_REQUEST, "member \"%s\" is missing",
-                             m->name);
+            return error_set(err, ERR_BAD_REQUEST,
+                             "member \"%s\" is missing in %s", m->name,
+                             request);
         }
     }
     *ret_given = given;

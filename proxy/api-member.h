@@ -43,8 +43,9 @@ struct api_member {
 /* Stores the members of body in *into, as the table (at most 32 rows, ended by
  * a NULL name) says; what is not given stays as it was. *ret_given has bit i
  * where row i was given. ERR_BAD_REQUEST or ERR_PATH_REFUSED names the member
- * that is unknown, missing or wrong, and its limit. */
-int api_members_parse(const struct api_member *members,
+ * that is unknown or missing, with request ("POST /v1/migrations"), or wrong,
+ * with its value and its limit. */
+int api_members_parse(const struct api_member *members, const char *request,
                       struct json_object *body, void *into, uint32_t *ret_given,
                       struct error *err);
 

@@ -86,6 +86,12 @@ static int check_whole(const struct api_migrate *migrate, bool has_on_timeout,
             "member \"on_timeout\": postcopy does not go with mode "
             "precopy");
     }
+    if (migrate->mode == API_MODE_PRECOPY &&
+        migrate->preempt == API_PREEMPT_ON) {
+        return error_set(err, ERR_BAD_REQUEST,
+                         "member \"preempt\": on does not go with mode "
+                         "precopy");
+    }
     if (has_on_timeout && migrate->timeout_seconds < 0) {
         return error_set(err, ERR_BAD_REQUEST,
                          "member \"on_timeout\" needs \"timeout_seconds\"");
@@ -99,8 +105,8 @@ int api_migrate_parse(struct json_object *body, struct api_migrate *ret_migrate,
     struct api_migrate migrate = api_migrate_default;
     uint32_t given;
 
-    if (api_members_parse(api_migrate_members, body, &migrate, &given, err) <
-            0 ||
+    if (api_members_parse(api_migrate_members, "POST /v1/migrations", body,
+                          &migrate, &given, err) < 0 ||
         check_whole(&migrate, given & GIVEN_ON_TIMEOUT, err) < 0) {
         return -1;
     }

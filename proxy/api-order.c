@@ -31,7 +31,8 @@ int api_limits_parse(struct json_object *body, struct api_limits *ret_limits,
     struct api_limits limits = {.has_bandwidth = false};
     uint32_t given;
 
-    if (api_members_parse(api_limits_members, body, &limits, &given, err) < 0) {
+    if (api_members_parse(api_limits_members, "PATCH /v1/migrations/{id}", body,
+                          &limits, &given, err) < 0) {
         return -1;
     }
     if (!given) {
@@ -52,8 +53,8 @@ int api_incoming_parse(struct json_object *body,
     struct api_incoming incoming = {.uuid = ""};
     uint32_t given;
 
-    if (api_members_parse(api_incoming_members, body, &incoming, &given, err) <
-        0) {
+    if (api_members_parse(api_incoming_members, "POST /v1/incoming", body,
+                          &incoming, &given, err) < 0) {
         return -1;
     }
     *ret_incoming = incoming;

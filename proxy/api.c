@@ -67,7 +67,9 @@ static int check_no_body(struct api_call *call, struct error *err)
     json_object_object_foreach(body, name, value)
     {
         (void)value;
-        return error_set(err, ERR_BAD_REQUEST, "unknown member \"%s\"", name);
+        return error_set(err, ERR_BAD_REQUEST,
+                         "unknown member \"%.80s\" in %s, which takes none",
+                         name, call->route->path);
     }
     return 0;
 }

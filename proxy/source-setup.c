@@ -156,8 +156,13 @@ static int choose_kind(struct source *s, struct error *err)
     }
     if (m->may_postcopy && request->multifd && !can[QMP_CAN_MULTIFD_POSTCOPY]) {
         return error_set(err, ERR_UNSUPPORTED,
-                         "multifd together with postcopy: QEMU %s cannot do "
-                         "both at once (10.1 can); leave one of them out",
+                         "\"multifd_channels\" %u does not go with %s: QEMU "
+                         "%s cannot do multifd and postcopy at once (10.1 "
+                         "can); leave one of them out",
+                         request->multifd,
+                         request->on_timeout == API_ON_TIMEOUT_POSTCOPY
+                             ? "\"on_timeout\" postcopy"
+                             : "\"mode\" postcopy",
                          s->facts.version);
     }
     m->preempt = m->may_postcopy &&

@@ -2,12 +2,10 @@
 /* Options of a command to members of a request's body. */
 #include "tools/ctl-body.h"
 
+#include <inttypes.h>
 #include <json-c/json.h>
 
 #include "util/parse.h"
-
-/* An option that takes a time may say up to this; the daemon says its limit. */
-#define SECONDS_MAX ((mp_time)1000000000)
 
 void ctl_body_add_text(const struct ctl_call *call,
                        const struct ctl_option *options, int option,
@@ -34,8 +32,13 @@ int ctl_body_add_count(const struct ctl_call *call,
     if (!call->value[option]) {
         return 0;
     }
-    if (parse_uint(call->value[option], 0, INT64_MAX, &count, err) < 0) {
-        return wrap(&options[option], err);
+    const struct ctl_option *row = &options[option];
+    if (parse_uint(call->value[option], row->min, row->max, &count, NULL) < 0) {
+        return error_set(err, ERR_BAD_REQUEST,
+                         "--%s: \"%.80s\" is not a whole number from %" PRIu32
+                         " to %" PRIu32 "%s%s",
+                         row->name, call->value[option], row->min, row->max,
+                         row->unit ? " " : "", row->unit ? row->unit : "");
     }
     json_object_object_add(body, name, json_object_new_uint64(count));
     return 0;
@@ -51,8 +54,8 @@ int ctl_body_add_seconds(const struct ctl_call *call,
     if (!call->value[option]) {
         return 0;
     }
-    if (parse_duration(call->value[option], 0, SECONDS_MAX * MP_SECOND, &time,
-                       err) < 0) {
+    if (parse_duration(call->value[option], options[option].min * MP_SECOND,
+                       options[option].max * MP_SECOND, &time, err) < 0) {
         return wrap(&options[option], err);
     }
     json_object_object_add(body, name,

@@ -15,8 +15,8 @@ void ctl_body_add_text(const struct ctl_call *call,
                        struct json_object *body, const char *name);
 
 /* A whole number; a time ("1.5", "2min") as seconds; a rate ("100MiB/s",
- * "unlimited") as bytes per second. -1 with ERR_BAD_REQUEST naming the option.
- */
+ * "unlimited") as bytes per second. -1 with ERR_BAD_REQUEST naming the option,
+ * the value and the limits (of its row). */
 int ctl_body_add_count(const struct ctl_call *call,
                        const struct ctl_option *options, int option,
                        struct json_object *body, const char *name,

@@ -22,9 +22,9 @@ enum { SET_BANDWIDTH, SET_MAX_DOWNTIME };
 
 const struct ctl_option ctl_set_options[] = {
     {"bandwidth", "RATE", "cap: 100MiB/s, 2.5Gbit/s, ... or unlimited",
-     "bandwidth_bytes_per_second"},
+     .member = "bandwidth_bytes_per_second"},
     {"max-downtime", "MS", "longest standstill, 1 to 60000 ms",
-     "max_downtime_ms"},
+     .member = "max_downtime_ms", .min = 1, .max = 60000, .unit = "ms"},
     {.name = NULL},
 };
 
@@ -83,10 +83,11 @@ int ctl_set(const struct ctl_call *call)
 enum { INCOMING_VM, INCOMING_QMP, INCOMING_UUID, INCOMING_REMOVE };
 
 const struct ctl_option ctl_incoming_options[] = {
-    {"vm", "NAME", "the guest that is waited for", "vm"},
-    {"qmp", "PATH", "QMP socket of the QEMU that waits for it", "qmp"},
-    {"uuid", "UUID", "refuse a guest with another UUID", "uuid"},
-    {"remove", "ID", "take back what was said, by its id", NULL},
+    {"vm", "NAME", "the guest that is waited for", .member = "vm"},
+    {"qmp", "PATH", "QMP socket of the QEMU that waits for it",
+     .member = "qmp"},
+    {"uuid", "UUID", "refuse a guest with another UUID", .member = "uuid"},
+    {"remove", "ID", "take back what was said, by its id", .member = NULL},
     {.name = NULL},
 };
 

@@ -4,6 +4,7 @@
 #define TOOLS_CTL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "tools/ctl-http.h"
 
@@ -34,6 +35,9 @@ struct ctl_option {
     const char *arg; /* what its value is called in the help */
     const char *help;
     const char *member; /* the API's name of it; NULL: it has none */
+    /* the API's limits of a number or a time (seconds); a number's unit */
+    uint32_t min, max;
+    const char *unit;
 };
 
 enum ctl_takes { CTL_TAKES_NOTHING, CTL_TAKES_ID, CTL_MAY_TAKE_ID };

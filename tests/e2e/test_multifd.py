@@ -97,7 +97,8 @@ def test_with_postcopy(lab):
         assert shown["error"]["class"] == "unsupported", shown
         version = ".".join(str(source.qmp.version[part])
                            for part in ("major", "minor"))
-        for word in ("multifd", "postcopy", version):
+        for word in ('"multifd_channels" 2', f'"{list(wish)[-1]}" postcopy',
+                     version):
             assert word in shown["error"]["message"], shown
         # the other end was not even asked
         assert b.api("GET", f"/v1/migrations/{move.id}")[0] == 404

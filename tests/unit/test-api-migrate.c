@@ -105,17 +105,36 @@ static void members_have_defaults(void **state)
     assert_int_equal(m.on_timeout, API_ON_TIMEOUT_ABORT);
 }
 
+#define KNOWN                                                                  \
+    "id, vm, to, qmp, dest_qmp, mode, preempt, multifd_channels, "             \
+    "postcopy_after_seconds, bandwidth_bytes_per_second, max_downtime_ms, "    \
+    "timeout_seconds, on_timeout"
+#define UMLAUTS_13                                                             \
+    "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"                 \
+    "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
+#define UMLAUTS_39 UMLAUTS_13 UMLAUTS_13 UMLAUTS_13
+
 static void missing_and_unknown_members_are_named(void **state)
 {
     struct api_migrate m;
     struct error err = ERROR_INIT;
 
     assert_int_equal(parse_migrate("{\"to\":\"b\"}", &m, &err), -1);
-    assert_string_equal(err.text, "member \"vm\" is missing");
+    assert_string_equal(err.text,
+                        "member \"vm\" is missing in POST /v1/migrations");
     assert_int_equal(parse_migrate("{\"vm\":\"b\"}", &m, &err), -1);
-    assert_string_equal(err.text, "member \"to\" is missing");
-    assert_migrate_fails("\"speed\":1", "unknown member \"speed\"");
-    assert_migrate_fails("\"\":1", "unknown member \"\"");
+    assert_string_equal(err.text,
+                        "member \"to\" is missing in POST /v1/migrations");
+    assert_migrate_fails("\"speed\":1",
+                         "unknown member \"speed\" in POST /v1/migrations; "
+                         "known are " KNOWN);
+    assert_migrate_fails("\"\":1", "unknown member \"\" in POST "
+                                   "/v1/migrations; known are " KNOWN);
+    /* cut between characters */
+    char *text = make_text("\"a", "\xc3\xa4", 40, "b\":1");
+    assert_migrate_fails(text, "unknown member \"a" UMLAUTS_39 "...\" in POST "
+                               "/v1/migrations; known are " KNOWN);
+    free(text);
 }
 
 /* of a text that is too long 80 bytes are shown */
@@ -126,14 +145,17 @@ static void texts_are_checked(void **state)
 {
     char *text;
 
-    assert_migrate_fails("\"id\":1", "member \"id\" must be a text");
-    assert_migrate_fails("\"id\":\"a\\u0000\"", "member \"id\" must be a text");
+    assert_migrate_fails("\"id\":1", "member \"id\": 1 is not a text");
+    assert_migrate_fails("\"id\":\"a\\u0000\"",
+                         "member \"id\": \"a\\u0000\" is not a text");
     assert_migrate_fails(
         "\"id\":\"\"", "member \"id\" has 0 bytes, it must have 1 to 64: \"\"");
     assert_migrate_fails("\"id\":\"a/b\"",
-                         "member \"id\" must be made of A-Z a-z 0-9 . _ -");
+                         "member \"id\": \"a/b\" is not a name of A-Z a-z 0-9 "
+                         ". _ - other than \".\" and \"..\"");
     assert_migrate_fails("\"id\":\"..\"",
-                         "member \"id\" must be made of A-Z a-z 0-9 . _ -");
+                         "member \"id\": \"..\" is not a name of A-Z a-z 0-9 . "
+                         "_ - other than \".\" and \"..\"");
     text = make_text("\"id\":\"", "a", ID_MAX + 1, "\"");
     assert_migrate_fails(text,
                          "member \"id\" has 65 bytes, it must have 1 to 64: "
@@ -163,8 +185,9 @@ static void names_are_checked(void **state)
     free(text);
     assert_int_equal(
         parse_migrate("{\"vm\":\"a\\u001b[m\",\"to\":\"b\"}", &m, &err), -1);
-    assert_string_equal(err.text,
-                        "member \"vm\" must be free of control characters");
+    assert_string_equal(
+        err.text,
+        "member \"vm\": \"a\\u001b[m\" is not free of control characters");
 }
 
 static void paths_are_checked(void **state)
@@ -189,14 +212,15 @@ static void words_are_checked(void **state)
 {
     assert_migrate_fails(
         "\"mode\":\"Auto\"",
-        "member \"mode\" must be one of auto, precopy, postcopy");
-    assert_migrate_fails("\"mode\":0", "member \"mode\" must be one of auto, "
+        "member \"mode\": \"Auto\" is not one of auto, precopy, postcopy");
+    assert_migrate_fails("\"mode\":0", "member \"mode\": 0 is not one of auto, "
                                        "precopy, postcopy");
-    assert_migrate_fails("\"preempt\":true",
-                         "member \"preempt\" must be one of auto, on, off");
+    assert_migrate_fails(
+        "\"preempt\":true",
+        "member \"preempt\": true is not one of auto, on, off");
     assert_migrate_fails(
         "\"timeout_seconds\":1,\"on_timeout\":\"\"",
-        "member \"on_timeout\" must be one of abort, postcopy, pause");
+        "member \"on_timeout\": \"\" is not one of abort, postcopy, pause");
 }
 
 static void numbers_are_checked(void **state)
@@ -208,34 +232,46 @@ static void numbers_are_checked(void **state)
         "0", "-1", "1.5", "\"1\"", "\"Unlimited\"", "9223372036854775808"};
     static const char *const seconds[] = {"0.5", "604800.5", "\"1\"", "1e999",
                                           "-1"};
-    char members[100];
+    char members[100], message[200];
 
     for (size_t i = 0; i < sizeof(multifd) / sizeof(multifd[0]); i++) {
         snprintf(members, sizeof(members), "\"multifd_channels\":%s",
                  multifd[i]);
-        assert_migrate_fails(members, "member \"multifd_channels\" must be a "
-                                      "whole number from 0 to 16");
+        snprintf(message, sizeof(message),
+                 "member \"multifd_channels\": %s is not a whole number from "
+                 "0 to 16",
+                 /* the largest that json-c knows */
+                 strlen(multifd[i]) > 20 ? "18446744073709551615" : multifd[i]);
+        assert_migrate_fails(members, message);
     }
     for (size_t i = 0; i < sizeof(rate) / sizeof(rate[0]); i++) {
         snprintf(members, sizeof(members), "\"bandwidth_bytes_per_second\":%s",
                  rate[i]);
-        assert_migrate_fails(
-            members, "member \"bandwidth_bytes_per_second\" must be a whole "
-                     "number of bytes per second from 1 to "
-                     "9223372036854775807, or \"unlimited\" (0 is neither)");
+        snprintf(message, sizeof(message),
+                 "member \"bandwidth_bytes_per_second\": %s is not a whole "
+                 "number of bytes per second from 1 to 9223372036854775807, "
+                 "or \"unlimited\" (0 is neither)",
+                 rate[i]);
+        assert_migrate_fails(members, message);
     }
     for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
         snprintf(members, sizeof(members), "\"timeout_seconds\":%s",
                  seconds[i]);
-        assert_migrate_fails(members, "member \"timeout_seconds\" must be a "
-                                      "number from 1 to 604800");
+        snprintf(message, sizeof(message),
+                 "member \"timeout_seconds\": %s is not a number from 1 to "
+                 "604800 seconds",
+                 seconds[i]);
+        assert_migrate_fails(members, message);
     }
-    assert_migrate_fails(
-        "\"max_downtime_ms\":0",
-        "member \"max_downtime_ms\" must be a whole number from 1 to 60000");
-    assert_migrate_fails(
-        "\"max_downtime_ms\":60001",
-        "member \"max_downtime_ms\" must be a whole number from 1 to 60000");
+    assert_migrate_fails("\"max_downtime_ms\":0",
+                         "member \"max_downtime_ms\": 0 is not a whole number "
+                         "from 1 to 60000 ms");
+    assert_migrate_fails("\"max_downtime_ms\":60001",
+                         "member \"max_downtime_ms\": 60001 is not a whole "
+                         "number from 1 to 60000 ms");
+    assert_migrate_fails("\"max_downtime_ms\":{\"a\": [1]}",
+                         "member \"max_downtime_ms\": {\"a\":[1]} is not a "
+                         "whole number from 1 to 60000 ms");
 }
 
 static void members_that_exclude_each_other_are_refused(void **state)
@@ -247,6 +283,9 @@ static void members_that_exclude_each_other_are_refused(void **state)
                          "\"on_timeout\":\"postcopy\"",
                          "member \"on_timeout\": postcopy does not go with "
                          "mode precopy");
+    assert_migrate_fails("\"mode\":\"precopy\",\"preempt\":\"on\"",
+                         "member \"preempt\": on does not go with mode "
+                         "precopy");
     assert_migrate_fails("\"on_timeout\":\"pause\"",
                          "member \"on_timeout\" needs \"timeout_seconds\"");
 }

@@ -70,12 +70,15 @@ static void bad_limits_are_named(void **state)
         {"{}", "no limit is given: there are \"bandwidth_bytes_per_second\" "
                "and \"max_downtime_ms\""},
         {"{\"bandwidth_bytes_per_second\":0}",
-         "member \"bandwidth_bytes_per_second\" must be a whole number of "
+         "member \"bandwidth_bytes_per_second\": 0 is not a whole number of "
          "bytes per second from 1 to 9223372036854775807, or \"unlimited\" (0 "
          "is neither)"},
         {"{\"max_downtime_ms\":60001}",
-         "member \"max_downtime_ms\" must be a whole number from 1 to 60000"},
-        {"{\"speed\":1}", "unknown member \"speed\""},
+         "member \"max_downtime_ms\": 60001 is not a whole number from 1 to "
+         "60000 ms"},
+        {"{\"speed\":1}",
+         "unknown member \"speed\" in PATCH /v1/migrations/{id}; known are "
+         "bandwidth_bytes_per_second, max_downtime_ms"},
     };
     struct api_limits limits;
 
@@ -112,15 +115,17 @@ static void bad_incoming_is_named(void **state)
     static const struct {
         const char *body, *text;
     } rows[] = {
-        {"{\"qmp\":\"/q\"}", "member \"vm\" is missing"},
-        {"{\"vm\":\"v\"}", "member \"qmp\" is missing"},
+        {"{\"qmp\":\"/q\"}", "member \"vm\" is missing in POST /v1/incoming"},
+        {"{\"vm\":\"v\"}", "member \"qmp\" is missing in POST /v1/incoming"},
         {"{\"vm\":\"v\",\"qmp\":\"/q\",\"uuid\":\"7d6f2a52\"}",
-         "member \"uuid\" must be a UUID of 8-4-4-4-12 hexadecimal digits"},
+         "member \"uuid\": \"7d6f2a52\" is not a UUID of 8-4-4-4-12 "
+         "hexadecimal digits"},
         {"{\"vm\":\"v\",\"qmp\":\"/q\",\"uuid\":"
          "\"7d6f2a52-4c0e-4c57-9d0e_6d6967707278\"}",
-         "member \"uuid\" must be a UUID of 8-4-4-4-12 hexadecimal digits"},
+         "member \"uuid\": \"7d6f2a52-4c0e-4c57-9d0e_6d6967707278\" is not a "
+         "UUID of 8-4-4-4-12 hexadecimal digits"},
         {"{\"vm\":\"v\",\"qmp\":\"/q\",\"uuid\":7}",
-         "member \"uuid\" must be a UUID of 8-4-4-4-12 hexadecimal digits"},
+         "member \"uuid\": 7 is not a UUID of 8-4-4-4-12 hexadecimal digits"},
         {"{\"vm\":\"v\",\"qmp\":\"relative\"}", "member \"qmp\": "},
     };
     struct api_incoming incoming;

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """migproxyctl against a fake daemon: set, incoming, watch."""
 import json
+import os
+import re
 import subprocess
 import threading
 
 import pytest
 
-from ctl_fake import (CTL, DEADLINE, DONE, FAILED, Server, api, ctl,
+from ctl_fake import (CTL, DEADLINE, DONE, FAILED, MIGRATE, Server, api, ctl,
                       migration, precopy)  # noqa: F401
+
+
+SOURCES = os.environ.get("srcdir", ".")
 
 
 # ---- limits, incoming ----
@@ -142,3 +147,23 @@ def test_a_refused_stream_is_told(api):
     Server.handle_error = lambda *args: None
     r = ctl(api, "watch")
     assert r.status == 1 and "no answer from the daemon" in r.err
+
+
+@pytest.mark.parametrize("option, member", [
+    ("--multifd", "multifd_channels"), ("--max-downtime", "max_downtime_ms"),
+    ("--timeout", "timeout_seconds"),
+    ("--postcopy-after", "postcopy_after_seconds")])
+def test_limits_are_those_of_the_api(api, option, member):
+    contract = open(os.path.join(SOURCES, "docs/openapi.yaml"),
+                    encoding="utf-8").read()
+    low, high = map(int, re.search(
+        fr"\b{member}:\n(?:.*\n)*?\s+minimum: (\d+)\n\s+maximum: (\d+)\n",
+        contract).groups())
+    api.answers["POST", "/v1/migrations"] = 409, {"error": {
+        "class": "conflict", "side": "source", "message": "m"}}
+    for value in (low, high):
+        assert ctl(api, *MIGRATE, option, str(value)).status == 3
+    assert [body[member] for *_, body in api.requests] == [low, high]
+    for value in (low - 1, high + 1):
+        assert ctl(api, *MIGRATE, f"{option}={value}").status == 2
+    assert len(api.requests) == 2
