@@ -18,6 +18,7 @@ static void free_memory(struct carrier_core *core)
     chunk_pool_free(core->pool);
     stream_head_free(core->head);
     carrier_pages_free(core->pages);
+    widen_free(core->widen);
     stream_return_path_free(core->return_path);
     free(core->context);
     free(core);
@@ -26,12 +27,40 @@ static void free_memory(struct carrier_core *core)
 static void on_request(void *arg, const char *block, uint64_t start_bytes,
                        uint32_t length_bytes)
 {
-    carrier_pages_asked(arg, block, start_bytes, length_bytes);
+    struct carrier_core *core = arg;
+    if (!core->widen) { /* it tells what was asked for before it is widened */
+        carrier_pages_asked(core, block, start_bytes, length_bytes);
+    }
 }
 
 static const struct stream_return_path_ops return_path_ops = {
     .on_request = on_request,
 };
+
+static void on_request_widened(void *arg, const char *block,
+                               uint64_t start_bytes, uint32_t length_bytes)
+{
+    carrier_pages_asked(arg, block, start_bytes, length_bytes);
+}
+
+static const struct widen_ops widen_ops = {
+    .on_request = on_request_widened,
+};
+
+/* What only the source's end has. False: out of memory. */
+static bool make_source(struct carrier_core *core,
+                        const struct carrier_params *params)
+{
+    core->head = stream_head_new((uint32_t)sysconf(_SC_PAGESIZE));
+    core->pages = carrier_pages_new(params->pool_bytes, params->small_pages);
+    if (params->small_pages && params->preempt) {
+        core->widen = widen_new(params->small_pages, &widen_ops, core);
+        if (!core->widen) {
+            return false;
+        }
+    }
+    return core->head && core->pages;
+}
 
 struct carrier_core *carrier_core_new(const struct carrier_params *params,
                                       struct carrier *owner, struct error *err)
@@ -60,12 +89,8 @@ struct carrier_core *carrier_core_new(const struct carrier_params *params,
     core->pool = chunk_pool_new(ENDPOINT_CHUNK_BYTES, POOL_KEEP_FREE);
     core->context = strdup(params->context ? params->context : "");
     core->return_path = stream_return_path_new(&return_path_ops, core);
-    if (params->source) {
-        core->head = stream_head_new((uint32_t)sysconf(_SC_PAGESIZE));
-        core->pages = carrier_pages_new(params->pool_bytes);
-    }
     if (core->mux && core->pool && core->context && core->return_path &&
-        ((core->head && core->pages) || !params->source)) {
+        (!params->source || make_source(core, params))) {
         return core;
     }
     free_memory(core);
@@ -256,6 +281,9 @@ void carrier_core_use_channel(struct carrier_core *core, uint16_t channel,
     if (core->source &&
         (class == WIRE_CLASS_MAIN || class == WIRE_CLASS_PREEMPT)) {
         endpoint_set_intake(&ch->ep, &carrier_pages_intake);
+    }
+    if (core->widen && class == WIRE_CLASS_MAIN) {
+        endpoint_set_outlet(&ch->ep, &carrier_widen_outlet);
     }
 }
 

@@ -24,6 +24,7 @@
 #include "proxy/carrier-rate.h"
 #include "proxy/endpoint.h"
 #include "stream/return-path.h"
+#include "stream/widen.h"
 #include "transport/chunk.h"
 #include "util/loop.h"
 
@@ -155,6 +156,7 @@ struct carrier_core {
     struct stream_head_parser *head; /* source */
     bool head_ended;
     struct carrier_pages *pages; /* source; NULL at the destination */
+    struct widen *widen;         /* source; NULL: requests pass as they are */
     struct stream_return_path_parser *return_path;
     bool shut_seen; /* source: written to QEMU; destination: read */
 
@@ -203,6 +205,8 @@ void carrier_core_again(struct carrier_core *core);
 
 /* carrier-ends.c: what the end of a socket means ------------------------- */
 extern const struct endpoint_ops carrier_endpoint_ops;
+/* Main at the source, with core->widen. */
+extern const struct endpoint_outlet carrier_widen_outlet;
 /* The head of main has ended, understood or not. */
 void carrier_ends_head(struct carrier_core *core);
 /* The migration's end has passed: what is dead by now is all right. */

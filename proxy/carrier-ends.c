@@ -68,6 +68,24 @@ static void watch_return_path(struct carrier_core *core, const uint8_t *data,
     }
 }
 
+static int outlet_look(void *arg, struct endpoint *ep, const struct iovec *iov,
+                       int count, size_t *ret_len, struct error *err)
+{
+    struct carrier_core *core = arg;
+    return widen_look(core->widen, iov, count, ret_len, err);
+}
+
+static void outlet_written(void *arg, struct endpoint *ep, size_t len_bytes)
+{
+    struct carrier_core *core = arg;
+    widen_written(core->widen, len_bytes);
+}
+
+const struct endpoint_outlet carrier_widen_outlet = {
+    .look = outlet_look,
+    .written = outlet_written,
+};
+
 static void on_input(void *arg, struct endpoint *ep, const uint8_t *data,
                      size_t len_bytes)
 {

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proxy/carrier-core.h"
 #include "util/log.h"
@@ -21,6 +22,9 @@
 /* Of bulk on the path in front of an urgent page: measured on a saturated
  * 1 Gbit/s link, less costs throughput, more costs every fault as much. */
 #define QUEUE_TARGET (200 * MP_US)
+/* Of a head that is held back: its block list and much more than the rest of it
+ * ever was. */
+#define HEAD_BYTES_MAX (STREAM_HEAD_LIST_BYTES_MAX + 64 * 1024)
 /* Requests that are timed at once; a guest has one for each vCPU. */
 #define TIMED_MAX 1024
 
@@ -42,8 +46,11 @@ struct carrier_pages {
     uint64_t ceiling_bytes;
     struct pages *pages; /* NULL: not begun, or the stream is carried unread */
     bool splits_preempt;
-    char refusal[120]; /* why pages is NULL, "": it need not be there */
-    bool begun_due;    /* postcopy has begun, nobody was told */
+    char refusal[120];         /* why pages is NULL, "": it need not be there */
+    bool begun_due;            /* postcopy has begun, nobody was told */
+    struct small_pages *sizes; /* to be translated; NULL: none */
+    struct chunk *held; /* the head, until it is whole; only with sizes */
+    size_t held_bytes;
     struct chunk_pool *pool;
     struct chunk *chunk;
     size_t used_bytes;
@@ -53,16 +60,20 @@ struct carrier_pages {
     struct latency found, in_flight, fetched;
 };
 
-struct carrier_pages *carrier_pages_new(uint64_t ceiling_bytes)
+struct carrier_pages *carrier_pages_new(uint64_t ceiling_bytes,
+                                        const struct small_pages *sizes)
 {
     struct carrier_pages *cp = calloc(1, sizeof(*cp));
 
-    if (cp) {
-        cp->ceiling_bytes = ceiling_bytes;
-        cp->pool = chunk_pool_new(CHUNK_BYTES, CHUNKS_KEEP_FREE);
+    if (!cp) {
+        return NULL;
     }
-    if (!cp || !cp->pool) {
-        free(cp);
+    cp->ceiling_bytes = ceiling_bytes;
+    cp->pool = chunk_pool_new(CHUNK_BYTES, CHUNKS_KEEP_FREE);
+    cp->sizes = small_pages_copy(sizes);
+    cp->held = sizes ? chunk_new(HEAD_BYTES_MAX) : NULL;
+    if (!cp->pool || (sizes && (!cp->sizes || !cp->held))) {
+        carrier_pages_free(cp);
         return NULL;
     }
     return cp;
@@ -73,6 +84,8 @@ void carrier_pages_free(struct carrier_pages *cp)
     if (cp) {
         chunk_unref(cp->chunk);
         chunk_pool_free(cp->pool);
+        free(cp->sizes);
+        chunk_unref(cp->held);
         pages_free(cp->pages);
         free(cp);
     }
@@ -86,12 +99,12 @@ static bool is_reordering(const struct carrier_pages *cp)
 /* In. -------------------------------------------------------------------- */
 
 /* The head is over: pages may follow. */
-static void begin(struct carrier_core *core)
+static void begin(struct carrier_core *core, const struct stream_head *head)
 {
     struct carrier_pages *cp = core->pages;
-    const struct stream_head *head = stream_head_get(core->head);
     struct pages_config config = {
         .has_preempt = core->preempt,
+        .sends_more_than_asked = core->widen != NULL,
         .soft_bytes = cp->ceiling_bytes < CARRIER_PAGES_SOFT_BYTES
                           ? cp->ceiling_bytes
                           : CARRIER_PAGES_SOFT_BYTES,
@@ -113,26 +126,74 @@ static void begin(struct carrier_core *core)
     }
 }
 
-/* Bytes of main in front of the pages; returns how many of them there are. */
+/* The head, whole and held back: leaves as the destination is to read it. */
+static int send_translated(struct carrier_core *core, struct error *err)
+{
+    struct carrier_pages *cp = core->pages;
+    struct stream_head *head = malloc(sizeof(*head));
+    int rc = -1;
+
+    if (!head) {
+        return error_set(err, ERR_NO_MEMORY, "out of memory for main's head");
+    }
+    *head = *stream_head_get(core->head);
+    if (!small_pages_translate_head(cp->sizes, head, cp->held->data, err)) {
+        rc = mux_send(core->mux, CARRIER_MAIN, cp->held, cp->held->data,
+                      (size_t)head->offset_bytes, 0, 0, err);
+        carrier_log(core, LOG_LEVEL_INFO,
+                    "page sizes in main are translated for the destination's "
+                    "ordinary memory%s",
+                    core->widen ? ", page requests are widened" : "");
+        begin(core, head);
+    }
+    free(head);
+    chunk_unref(cp->held);
+    cp->held = NULL;
+    return rc;
+}
+
+/* Bytes of the head; *ret_taken: how many of them. What is translated is kept
+ * until it is whole, the rest is to be passed on by the caller. */
+static int take_head(struct carrier_core *core, const uint8_t *data,
+                     size_t len_bytes, size_t *ret_taken, struct error *err)
+{
+    struct carrier_pages *cp = core->pages;
+    size_t n = stream_head_feed(core->head, data, len_bytes);
+    bool is_whole = stream_head_state(core->head) != STREAM_HEAD_NEED_MORE;
+
+    *ret_taken = n;
+    if (cp->held) {
+        if (n > HEAD_BYTES_MAX - cp->held_bytes) {
+            return error_set(err, ERR_PROTOCOL,
+                             "the head of the stream has more than %d bytes",
+                             HEAD_BYTES_MAX);
+        }
+        memcpy(cp->held->data + cp->held_bytes, data, n);
+        cp->held_bytes += n;
+    }
+    if (!is_whole) {
+        return 0;
+    }
+    core->head_ended = true;
+    carrier_ends_head(core);
+    if (cp->held) {
+        return send_translated(core, err);
+    }
+    begin(core, stream_head_get(core->head));
+    return 0;
+}
+
+/* Bytes of main behind the head and in front of the pages; returns how many of
+ * them there are. */
 static size_t watch(struct carrier_core *core, const uint8_t *data,
                     size_t len_bytes)
 {
     struct carrier_pages *cp = core->pages;
-    size_t at = 0;
 
-    if (!core->head_ended) {
-        at = stream_head_feed(core->head, data, len_bytes);
-        if (stream_head_state(core->head) == STREAM_HEAD_NEED_MORE) {
-            return len_bytes;
-        }
-        core->head_ended = true;
-        carrier_ends_head(core);
-        begin(core);
-    }
     if (!cp->pages) {
         return len_bytes;
     }
-    at += pages_watch_main(cp->pages, data + at, len_bytes - at);
+    size_t at = pages_watch_main(cp->pages, data, len_bytes);
     if (at < len_bytes || is_reordering(cp)) {
         cp->begun_due = true;
         cp->splits_preempt = true;
@@ -146,10 +207,19 @@ static int take_main(struct carrier_core *core, struct chunk *chunk,
                      const uint8_t *data, size_t len_bytes, struct error *err)
 {
     struct carrier_pages *cp = core->pages;
-    size_t passed = is_reordering(cp) ? 0 : watch(core, data, len_bytes);
+    bool is_held = cp->held != NULL;
+    size_t head = 0, passed;
 
-    if (passed > 0 &&
-        mux_send(core->mux, CARRIER_MAIN, chunk, data, passed, 0, 0, err) < 0) {
+    if (!core->head_ended && take_head(core, data, len_bytes, &head, err) < 0) {
+        return -1;
+    }
+    passed = head;
+    if (core->head_ended && !is_reordering(cp)) {
+        passed += watch(core, data + head, len_bytes - head);
+    }
+    size_t from = is_held ? head : 0;
+    if (passed > from && mux_send(core->mux, CARRIER_MAIN, chunk, data + from,
+                                  passed - from, 0, 0, err) < 0) {
         return -1;
     }
     return passed < len_bytes ? pages_split_main(cp->pages, data + passed,

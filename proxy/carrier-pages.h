@@ -12,6 +12,9 @@
  * decided as late as possible. From the stream itself the carrier knows that it
  * is in postcopy, whoever drives QEMU.
  *
+ * Where page sizes are translated (stream/small-pages), the head is held back
+ * until all of it is there, and leaves rewritten.
+ *
  * A page that was asked for is timed from its request (seen on the return path)
  * to the acknowledgement that it was written to the destination QEMU. */
 #ifndef PROXY_CARRIER_PAGES_H
@@ -23,6 +26,7 @@
 
 #include "proxy/carrier-pages-stats.h"
 #include "proxy/endpoint.h"
+#include "stream/small-pages.h"
 
 #define CARRIER_PAGES_SOFT_BYTES (32u << 20)
 
@@ -31,8 +35,10 @@ struct carrier_pages;
 
 extern const struct endpoint_intake carrier_pages_intake;
 
-/* ceiling_bytes of the pool. NULL: no memory. */
-struct carrier_pages *carrier_pages_new(uint64_t ceiling_bytes);
+/* ceiling_bytes of the pool; sizes to be translated (copied), NULL: none. NULL:
+ * no memory. */
+struct carrier_pages *carrier_pages_new(uint64_t ceiling_bytes,
+                                        const struct small_pages *sizes);
 void carrier_pages_free(struct carrier_pages *pages); /* NULL is fine */
 
 /* A request passed on the return path. */

@@ -31,6 +31,7 @@
 
 #include "proxy/carrier-pages-stats.h"
 #include "stream/head.h"
+#include "stream/small-pages.h"
 #include "transport/lane.h"
 #include "transport/mux.h"
 #include "util/clock.h"
@@ -65,6 +66,8 @@ struct carrier_params {
     uint64_t switchover_buffer_bytes;
     /* source: of pages in postcopy, at most; 0: they are not reordered */
     uint64_t pool_bytes;
+    /* source: page sizes to be translated (copied), NULL: none */
+    const struct small_pages *small_pages;
     mp_time ping_interval;               /* both lanes, all the time */
     uint64_t bandwidth_bytes_per_second; /* cap on bulk outside the
                                           * switchover, PARSE_UNLIMITED */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* The destination's end: prepare, lanes, listen. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -302,14 +303,18 @@ static int check_qemu(struct destination *d, struct error *err)
 static int choose_kind(struct destination *d, struct error *err)
 {
     struct facts source = {0};
+    struct small_pages *sizes = NULL; /* the source translates */
     const bool *can = d->facts.probe.can;
+    bool fit =
+        !facts_from_json(d->source_facts, &source, err) &&
+        !facts_compare(&source, &d->facts, d->m.may_postcopy, &sizes, err);
 
-    if (facts_from_json(d->source_facts, &source, err) ||
-        facts_compare(&source, &d->facts, d->m.may_postcopy, err)) {
-        facts_done(&source);
+    d->m.small_pages = sizes != NULL;
+    facts_done(&source);
+    free(sizes);
+    if (!fit) {
         return -1;
     }
-    facts_done(&source);
     if (d->m.may_postcopy && d->m.request.multifd &&
         !can[QMP_CAN_MULTIFD_POSTCOPY]) {
         return error_set(err, ERR_UNSUPPORTED,

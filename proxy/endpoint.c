@@ -316,6 +316,31 @@ static void report_output(struct endpoint *ep, const struct iovec *iov,
     }
 }
 
+/* How much of iov may be written; 0: not now, or the endpoint has failed. */
+static size_t ask_outlet(struct endpoint *ep, const struct iovec *iov,
+                         int count)
+{
+    struct error err = ERROR_INIT;
+    size_t len = SIZE_MAX;
+
+    if (!ep->outlet) {
+        return len;
+    }
+    if (ep->outlet->look(ep->arg, ep, iov, count, &len, &err) < 0) {
+        error_wrap(&err, "%s to %s", ep->name, ep->who);
+        ep->ops->on_failed(ep->arg, ep, &err);
+        return 0;
+    }
+    if (len == 0 && count == IOV_MAX_PIECES) {
+        /* it could not be shown more, so it would wait for ever */
+        error_set(&err, ERR_PROTOCOL,
+                  "%s to %s: a message comes in more than %d pieces", ep->name,
+                  ep->who, count);
+        ep->ops->on_failed(ep->arg, ep, &err);
+    }
+    return len;
+}
+
 static void drop_output(struct endpoint *ep)
 {
     size_t waiting;
@@ -342,10 +367,14 @@ void endpoint_deliver(struct endpoint *ep)
         if (count == 0) {
             return;
         }
+        size_t most = min_size(ask_outlet(ep, iov, count), budget);
+        if (most == 0) {
+            return;
+        }
         struct msghdr msg = {
             .msg_iov = iov,
             .msg_iovlen =
-                trim(iov, count, min_size(budget, ep->limits.write_bytes)),
+                trim(iov, count, min_size(most, ep->limits.write_bytes)),
         };
         ssize_t n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0) {
@@ -360,6 +389,9 @@ void endpoint_deliver(struct endpoint *ep)
             return;
         }
         ep->output_bytes += n;
+        if (ep->outlet) {
+            ep->outlet->written(ep->arg, ep, n);
+        }
         report_output(ep, iov, n);
         mux_delivered(ep->mux, ep->channel, n);
         if (!endpoint_is_open(ep)) {
@@ -419,6 +451,12 @@ void endpoint_set_send_buffer(struct endpoint *ep, int size_bytes)
     if (endpoint_is_open(ep) && size_bytes > 0) {
         sock_set_send_buffer(ep->fd, size_bytes);
     }
+}
+
+void endpoint_set_outlet(struct endpoint *ep,
+                         const struct endpoint_outlet *outlet)
+{
+    ep->outlet = outlet;
 }
 
 void endpoint_set_intake(struct endpoint *ep,

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "transport/chunk.h"
 #include "transport/mux.h"
@@ -65,6 +66,17 @@ struct endpoint_intake {
                 const uint8_t *data, size_t len_bytes, struct error *err);
 };
 
+/* Where output is looked at before it is written. */
+struct endpoint_outlet {
+    /* What waits, from the first byte on that was not written; it may be
+     * changed. *ret_len: how many bytes of it may be written now (those not are
+     * shown again, with more). -1 with *err: on_failed follows. Must not close
+     * the endpoint. */
+    int (*look)(void *arg, struct endpoint *ep, const struct iovec *iov,
+                int count, size_t *ret_len, struct error *err);
+    void (*written)(void *arg, struct endpoint *ep, size_t len_bytes);
+};
+
 struct endpoint_limits {
     size_t read_bytes;   /* one recv() */
     size_t write_bytes;  /* one sendmsg() */
@@ -77,6 +89,7 @@ struct endpoint { /* to be embedded; only endpoint.c writes it */
     struct chunk_pool *pool;
     const struct endpoint_ops *ops;
     const struct endpoint_intake *intake; /* NULL: the mux; the same arg */
+    const struct endpoint_outlet *outlet; /* NULL: none */
     void *arg;
     uint16_t channel;
     enum wire_class class;
@@ -130,6 +143,10 @@ void endpoint_deliver(struct endpoint *ep);
 /* From now on input goes there. */
 void endpoint_set_intake(struct endpoint *ep,
                          const struct endpoint_intake *intake);
+
+/* From now on output passes there. */
+void endpoint_set_outlet(struct endpoint *ep,
+                         const struct endpoint_outlet *outlet);
 
 /* There is room (MUX_EVENT_ROOM, or the intake's): reading goes on. */
 void endpoint_room(struct endpoint *ep);

@@ -9,6 +9,9 @@
 
 #include "qmp/json-value.h"
 
+/* Of memory that is none of huge pages, on x86. */
+#define ORDINARY_PAGE_BYTES 4096u
+
 /* A gathering under way: freed when the last answer is in. */
 struct gather {
     struct facts facts;
@@ -306,14 +309,16 @@ static int compare_blocks(const struct facts *source,
                 " on the destination",
                 ours->name, ours->total_bytes, theirs->total_bytes);
         }
-        if (postcopy && ours->page_size_bytes != theirs->page_size_bytes) {
-            return error_set(err, ERR_MISMATCH,
-                             "RAM block %s has pages of %" PRIu64
-                             " bytes on the source and %" PRIu64
-                             " on the destination; postcopy needs equal ones "
-                             "(use --mode precopy)",
-                             ours->name, ours->page_size_bytes,
-                             theirs->page_size_bytes);
+        if (postcopy && ours->page_size_bytes != theirs->page_size_bytes &&
+            theirs->page_size_bytes != ORDINARY_PAGE_BYTES) {
+            return error_set(
+                err, ERR_MISMATCH,
+                "RAM block %s has pages of %" PRIu64
+                " bytes on the source and %" PRIu64
+                " on the destination; postcopy needs equal ones, or ordinary "
+                "memory (%u) on the destination (use that, or --mode precopy)",
+                ours->name, ours->page_size_bytes, theirs->page_size_bytes,
+                ORDINARY_PAGE_BYTES);
         }
     }
     for (size_t i = 0; i < destination->block_count; i++) {
@@ -328,9 +333,41 @@ static int compare_blocks(const struct facts *source,
     return 0;
 }
 
-int facts_compare(const struct facts *source, const struct facts *destination,
-                  bool postcopy, struct error *err)
+/* For a postcopy of blocks that fit. *ret_sizes stays NULL where all page sizes
+ * are equal. */
+static int list_sizes(const struct facts *source,
+                      const struct facts *destination,
+                      struct small_pages **ret_sizes, struct error *err)
 {
+    struct small_pages *sizes = small_pages_new(source->block_count);
+    bool differ = false;
+
+    if (!sizes) {
+        return error_set(err, ERR_NO_MEMORY, "out of memory for page sizes");
+    }
+    for (size_t i = 0; i < source->block_count; i++) {
+        const struct qmp_ram_block *ours = &source->blocks[i];
+        struct small_pages_block *block = &sizes->blocks[i];
+
+        snprintf(block->name, sizeof(block->name), "%s", ours->name);
+        block->source_page_bytes = ours->page_size_bytes;
+        block->destination_page_bytes =
+            find_block(destination, ours->name)->page_size_bytes;
+        differ |= block->source_page_bytes != block->destination_page_bytes;
+    }
+    if (differ) {
+        *ret_sizes = sizes;
+    } else {
+        free(sizes);
+    }
+    return 0;
+}
+
+int facts_compare(const struct facts *source, const struct facts *destination,
+                  bool postcopy, struct small_pages **ret_sizes,
+                  struct error *err)
+{
+    *ret_sizes = NULL;
     if (strcmp(source->uuid, destination->uuid)) {
         return error_set(err, ERR_MISMATCH,
                          "the source's UUID is %s, the destination's %s",
@@ -342,5 +379,8 @@ int facts_compare(const struct facts *source, const struct facts *destination,
                          "%s",
                          source->machine, destination->machine);
     }
-    return compare_blocks(source, destination, postcopy, err);
+    if (compare_blocks(source, destination, postcopy, err) < 0) {
+        return -1;
+    }
+    return postcopy ? list_sizes(source, destination, ret_sizes, err) : 0;
 }

@@ -9,6 +9,7 @@
 #include "qmp/qmp-caps.h"
 #include "qmp/qmp-migrate.h"
 #include "qmp/qmp-probe.h"
+#include "stream/small-pages.h"
 
 #define FACTS_BLOCKS_MAX 256
 
@@ -47,9 +48,12 @@ int facts_from_json(json_object *json, struct facts *ret_facts,
                     struct error *err);
 
 /* Whether a guest of source can be loaded by destination: UUID, machine type,
- * RAM blocks and (postcopy) their page sizes. ERR_MISMATCH names the thing and
- * both values. Pure. */
+ * RAM blocks and (postcopy) their page sizes. ERR_MISMATCH names the thing,
+ * both values and, for page sizes, the remedy. *ret_sizes: the page sizes to be
+ * translated, where a block has huge pages on the source and ordinary memory on
+ * the destination (freed with free()); else NULL. Pure. */
 int facts_compare(const struct facts *source, const struct facts *destination,
-                  bool postcopy, struct error *err);
+                  bool postcopy, struct small_pages **ret_sizes,
+                  struct error *err);
 
 #endif

@@ -396,6 +396,7 @@ json_object *migration_to_json(struct migration *m)
     add_text(object, "peer", m->request.peer);
     add_text(object, "mode", api_mode_name(m->request.mode));
     add_bool(object, "preempt", m->preempt);
+    add_bool(object, "small_pages", m->small_pages);
     add_uint(object, "multifd_channels", m->request.multifd);
     if (m->is_source) {
         json_object_object_add(object, "limits", limits_to_json(m));

@@ -325,6 +325,7 @@ int migration_from_record(struct migration *m, json_object *record,
     json_value_bool(record, "refused", &m->refused);
     json_value_bool(record, "postcopy", &m->postcopy);
     json_value_bool(record, "preempt", &m->preempt);
+    json_value_bool(record, "small_pages", &m->small_pages);
     if (!json_value_object(record, "successor", &successor)) {
         return missing(err, "successor");
     }

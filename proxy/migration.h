@@ -109,7 +109,8 @@ struct migration {
     bool refused;      /* failed before anything was changed */
     bool may_postcopy; /* both QEMUs are set up for it */
     bool preempt;
-    bool postcopy; /* the switch was ordered */
+    bool small_pages; /* huge pages are received as ordinary memory */
+    bool postcopy;    /* the switch was ordered */
     struct migration_failure failure;
     struct migration_soft soft;
     char advice[400];

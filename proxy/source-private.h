@@ -53,7 +53,8 @@ struct source {
     bool setting_downtime;
 
     /* the destination */
-    bool taken_over;     /* from an earlier daemon's record */
+    bool taken_over;                 /* from an earlier daemon's record */
+    struct small_pages *small_pages; /* to be translated; NULL: none */
     bool prepared_there; /* "migration.prepare" was sent and not refused */
     uint8_t token[HELLO_TOKEN_BYTES];
     struct source_dial dials[2]; /* express, bulk */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /* The source's end: preparing, connecting, setup. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,12 @@
 
 #define PING_INTERVAL (200 * MP_MS)
 #define LISTEN_BACKLOG 128
+/* With preempt QEMU answers each request with a whole host page: one of this
+ * size would be all that is sent for seconds. */
+#define PREEMPT_PAGE_MOST (UINT64_C(1) << 30)
+/* Host pages that the pool should hold: the one on its way and a requested one.
+ */
+#define SMALL_PAGES_IN_POOL 2
 
 static void on_facts(void *arg, struct facts *facts, const struct error *err);
 
@@ -140,6 +147,17 @@ static int check_guest(struct source *s, struct error *err)
     return 0;
 }
 
+static uint64_t largest_page_bytes(const struct facts *facts)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < facts->block_count; i++) {
+        uint64_t bytes = facts->blocks[i].page_size_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* Decides on postcopy and preempt as far as this end knows. */
 static int choose_kind(struct source *s, struct error *err)
 {
@@ -172,6 +190,13 @@ static int choose_kind(struct source *s, struct error *err)
     if (request->preempt == API_PREEMPT_ON && !m->may_postcopy) {
         return error_set(err, ERR_BAD_REQUEST,
                          "preempt on needs mode postcopy or auto");
+    }
+    if (m->preempt && largest_page_bytes(&s->facts) >= PREEMPT_PAGE_MOST) {
+        migration_log(m, LOG_LEVEL_WARNING,
+                      "preempt is off: QEMU would send a page of %" PRIu64
+                      " MiB for each request",
+                      largest_page_bytes(&s->facts) >> 20);
+        m->preempt = false;
     }
     return 0;
 }
@@ -317,6 +342,7 @@ static int dial_lanes(struct source *s, struct error *err)
         .multifd = m->request.multifd,
         .switchover_buffer_bytes = conf->switchover_buffer_bytes,
         .pool_bytes = m->may_postcopy ? m->env->pool_share(m->env->arg) : 0,
+        .small_pages = s->small_pages,
         .ping_interval = PING_INTERVAL,
         .bandwidth_bytes_per_second = cap,
     };
@@ -378,6 +404,39 @@ static void keep_blocks(struct source *s, const struct facts *there)
     }
 }
 
+/* Huge pages here, ordinary memory there. */
+static int check_small_pages(struct source *s, struct error *err)
+{
+    uint64_t page_bytes = largest_page_bytes(&s->facts);
+    uint64_t pool_bytes = s->m.env->pool_share(s->m.env->arg);
+
+    s->m.small_pages = s->small_pages != NULL;
+    if (!s->small_pages) {
+        return 0;
+    }
+    if (s->m.request.multifd) {
+        return error_set(err, ERR_MISMATCH,
+                         "the source has RAM in pages of %" PRIu64
+                         " bytes and the destination in smaller ones: multifd "
+                         "cannot be had with that (leave multifd_channels "
+                         "out, or use --mode precopy)",
+                         page_bytes);
+    }
+    migration_log(&s->m, LOG_LEVEL_INFO,
+                  "the source has RAM in pages of %" PRIu64
+                  " KiB, the destination has ordinary memory: it is "
+                  "postcopied in pages of 4 KiB",
+                  page_bytes >> 10);
+    if (pool_bytes < SMALL_PAGES_IN_POOL * page_bytes) {
+        migration_log(&s->m, LOG_LEVEL_WARNING,
+                      "[limits] pool lets this migration hold %" PRIu64
+                      " MiB of pages: less than %d pages of %" PRIu64
+                      " MiB, so faults may wait for whole ones",
+                      pool_bytes >> 20, SMALL_PAGES_IN_POOL, page_bytes >> 20);
+    }
+    return 0;
+}
+
 static void on_prepared(void *arg, json_object *result, const struct error *err)
 {
     struct source *s = arg;
@@ -406,7 +465,9 @@ static void on_prepared(void *arg, json_object *result, const struct error *err)
         source_fail(s, MIGRATION_DESTINATION, &why);
         return;
     }
-    if (facts_compare(&s->facts, &there, s->m.may_postcopy, &why)) {
+    if (facts_compare(&s->facts, &there, s->m.may_postcopy, &s->small_pages,
+                      &why) ||
+        check_small_pages(s, &why)) {
         facts_done(&there);
         source_fail(s, MIGRATION_SOURCE, &why);
         return;

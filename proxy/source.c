@@ -177,6 +177,7 @@ void source_free(struct source *s)
     migration_drop_carrier(&s->m, NULL);
     monitor_close(&s->monitor);
     facts_done(&s->facts);
+    free(s->small_pages);
     migration_done(&s->m);
     free(s);
 }

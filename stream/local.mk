@@ -9,4 +9,6 @@ libmpstream_la_SOURCES = \
 	%D%/pool.c %D%/pool.h \
 	%D%/records.c %D%/records.h \
 	%D%/return-path.c %D%/return-path.h \
+	%D%/small-pages.c %D%/small-pages.h \
+	%D%/widen.c %D%/widen.h \
 	$(NULL)

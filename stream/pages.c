@@ -179,7 +179,7 @@ static const struct records_ops main_ops = {
 static void preempt_page_end(void *arg)
 {
     struct pages *p = arg;
-    pool_end(p->pool, p->coming[1], true);
+    pool_end(p->pool, p->coming[1], !p->config.sends_more_than_asked);
     note_pool(p);
 }
 

@@ -56,6 +56,9 @@ enum pages_state {
 
 struct pages_config {
     bool has_preempt;
+    /* the source QEMU answers with larger pages than are asked for: what comes
+     * on preempt is not all urgent */
+    bool sends_more_than_asked;
     uint64_t soft_bytes;    /* held in any case */
     uint64_t ceiling_bytes; /* held while a page is awaited */
     uint64_t offset_bytes;  /* of main passed so far: its head */

@@ -409,8 +409,11 @@ static void print_mode(struct json_object *migration)
                !strcmp(result, "completed")) {
         more = ", but was over in precopy";
     }
-    print_line("mode", "%s%s%s", mode, more,
-               is_true(migration, "preempt") ? ", preempt on" : "");
+    print_line("mode", "%s%s%s%s", mode, more,
+               is_true(migration, "preempt") ? ", preempt on" : "",
+               is_true(migration, "small_pages")
+                   ? ", huge pages received in pages of 4 KiB"
+                   : "");
 }
 
 static void print_head(struct json_object *migration)

@@ -35,4 +35,5 @@ EXTRA_DIST += \
 	%D%/test_pages.py \
 	%D%/test_recover.py \
 	%D%/test_restart.py \
+	%D%/test_small_pages.py \
 	%D%/test_versions.py

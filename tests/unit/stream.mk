@@ -13,6 +13,7 @@ stream_replays = \
 	tests/fuzz/fuzz-stream-head.t \
 	tests/fuzz/fuzz-stream-pages.t \
 	tests/fuzz/fuzz-stream-return-path.t \
+	tests/fuzz/fuzz-widen.t \
 	$(NULL)
 check_PROGRAMS += $(stream_replays)
 TESTS += $(stream_replays)
@@ -35,6 +36,12 @@ tests_fuzz_fuzz_stream_return_path_t_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DREPLAY_DIRECTORIES='"tests/data/stream","tests/fuzz/corpus/stream-return-path"'
 tests_fuzz_fuzz_stream_return_path_t_LDADD = libmpstream.la
 
+# what widens is a return path, too
+tests_fuzz_fuzz_widen_t_SOURCES = tests/fuzz/fuzz-widen.c tests/fuzz/replay.c
+tests_fuzz_fuzz_widen_t_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DREPLAY_DIRECTORIES='"tests/data/stream","tests/fuzz/corpus/stream-return-path"'
+tests_fuzz_fuzz_widen_t_LDADD = libmpstream.la libmputil.la
+
 # stream-replay is run by tests/e2e/test_capture.py on what it records
 check_PROGRAMS += tests/unit/stream-replay
 tests_unit_stream_replay_SOURCES = tests/unit/stream-replay.c
@@ -45,9 +52,11 @@ stream_tests = \
 	tests/unit/test-pages.t \
 	tests/unit/test-pages-random.t \
 	tests/unit/test-pool.t \
+	tests/unit/test-small-pages.t \
 	tests/unit/test-stream-head.t \
 	tests/unit/test-stream-head-parts.t \
 	tests/unit/test-stream-return-path.t \
+	tests/unit/test-widen.t \
 	$(NULL)
 check_PROGRAMS += $(stream_tests)
 TESTS += $(stream_tests)
@@ -66,6 +75,16 @@ tests_unit_test_pages_random_t_LDADD = $(stream_ldadd) libmputil.la
 tests_unit_test_pool_t_SOURCES = tests/unit/test-pool.c
 tests_unit_test_pool_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_pool_t_LDADD = $(stream_ldadd)
+
+tests_unit_test_small_pages_t_SOURCES = tests/unit/test-small-pages.c \
+	tests/unit/test-stream-input.h
+tests_unit_test_small_pages_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_small_pages_t_LDADD = libmpstream.la libmputil.la $(CMOCKA_LIBS)
+
+tests_unit_test_widen_t_SOURCES = tests/unit/test-widen.c \
+	tests/unit/test-stream-input.h
+tests_unit_test_widen_t_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_widen_t_LDADD = libmpstream.la libmputil.la $(CMOCKA_LIBS)
 
 tests_unit_test_stream_head_t_SOURCES = tests/unit/test-stream-head.c \
 	tests/unit/test-stream-input.h

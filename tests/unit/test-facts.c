@@ -184,12 +184,23 @@ static void no_more_blocks_than_the_limit(void **state)
     facts_done(&facts);
 }
 
+/* Of guests whose page sizes need no translation. */
+static int compare(const struct facts *a, const struct facts *b, bool postcopy,
+                   struct error *err)
+{
+    struct small_pages *sizes;
+    int rc = facts_compare(a, b, postcopy, &sizes, err);
+
+    assert_null(sizes);
+    return rc;
+}
+
 static void the_same_fits(void **state)
 {
     struct facts a = make(), b = make();
 
-    assert_int_equal(facts_compare(&a, &b, false, NULL), 0);
-    assert_int_equal(facts_compare(&a, &b, true, NULL), 0);
+    assert_int_equal(compare(&a, &b, false, NULL), 0);
+    assert_int_equal(compare(&a, &b, true, NULL), 0);
     facts_done(&a);
     facts_done(&b);
 }
@@ -285,7 +296,7 @@ static void each_mismatch_names_both_values(void **state)
         struct facts a = make(), b = make();
         struct error err = ERROR_INIT;
         rows[i].change(&b);
-        int rc = facts_compare(&a, &b, rows[i].postcopy, &err);
+        int rc = compare(&a, &b, rows[i].postcopy, &err);
         if (rows[i].here ? rc != -1 || err.code != ERR_MISMATCH ||
                                !strstr(err.text, rows[i].here) ||
                                !strstr(err.text, rows[i].there)
@@ -305,13 +316,42 @@ static void blocks_only_the_destination_has(void **state)
     struct error err = ERROR_INIT;
 
     drop_rom(&a);
-    assert_int_equal(facts_compare(&a, &b, true, &err), 0);
+    assert_int_equal(compare(&a, &b, true, &err), 0);
     add_block(&b, "0000:00:04.0/virtio-net-pci.rom", 4096, MIB, MIB);
-    assert_int_equal(facts_compare(&a, &b, true, &err), 0);
+    assert_int_equal(compare(&a, &b, true, &err), 0);
     add_block(&b, "dimm1", 4096, MIB, MIB);
-    assert_int_equal(facts_compare(&a, &b, true, &err), -1);
+    assert_int_equal(compare(&a, &b, true, &err), -1);
     assert_int_equal(err.code, ERR_MISMATCH);
     assert_non_null(strstr(err.text, "dimm1"));
+    facts_done(&a);
+    facts_done(&b);
+}
+
+/* Huge pages fit into ordinary memory, in a postcopy by translation. */
+static void huge_pages_are_received_as_ordinary_memory(void **state)
+{
+    struct facts a = make(), b = make();
+    struct error err = ERROR_INIT;
+    struct small_pages *sizes;
+
+    change_page(&a);
+    assert_int_equal(facts_compare(&a, &b, false, &sizes, &err), 0);
+    assert_null(sizes);
+    assert_int_equal(facts_compare(&a, &b, true, &sizes, &err), 0);
+    assert_non_null(sizes);
+    assert_int_equal(sizes->count, a.block_count);
+    assert_int_equal(small_pages_find(sizes, "pc.ram")->source_page_bytes,
+                     2 * MIB);
+    assert_int_equal(small_pages_find(sizes, "pc.ram")->destination_page_bytes,
+                     4096);
+    free(sizes);
+    block(&a, "pc.ram")->page_size_bytes = 1024 * MIB;
+    change_page(&b);
+    assert_int_equal(facts_compare(&a, &b, true, &sizes, &err), -1);
+    assert_null(sizes);
+    assert_non_null(strstr(err.text, "1073741824"));
+    assert_non_null(strstr(err.text, "2097152"));
+    assert_non_null(strstr(err.text, "--mode precopy"));
     facts_done(&a);
     facts_done(&b);
 }
@@ -497,6 +537,7 @@ int main(void)
         cmocka_unit_test(the_same_fits),
         cmocka_unit_test(each_mismatch_names_both_values),
         cmocka_unit_test(blocks_only_the_destination_has),
+        cmocka_unit_test(huge_pages_are_received_as_ordinary_memory),
         cmocka_unit_test(an_answer_that_is_none_fails_the_whole),
         cmocka_unit_test(everything_is_gathered),
         cmocka_unit_test(too_many_blocks_of_qemu),
