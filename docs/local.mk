@@ -12,6 +12,7 @@ EXTRA_DIST += \
 	%D%/migproxy.conf.5.pod \
 	%D%/migproxyctl.1.pod \
 	%D%/performance.md \
+	%D%/recovery.md \
 	CHANGES.md \
 	HACKING.md \
 	SECURITY.md

@@ -2,6 +2,7 @@
 # The control side of the daemon, and the daemon itself.
 include proxy/api.mk
 libmpproxy_la_SOURCES += \
+	proxy/advice.c proxy/advice.h \
 	proxy/daemon.c proxy/daemon.h \
 	proxy/destination.c proxy/destination.h \
 	proxy/destination-private.h \

@@ -246,17 +246,14 @@ static void start_failed(struct destination *d, const struct error *err)
     error_wrap(&why, "destination QEMU did not start the guest");
     migration_note_failure(&d->m, MIGRATION_DESTINATION, &why);
     if (d->m.postcopy) {
-        migration_advise(&d->m, "the guest is here and stopped, its memory is "
-                                "still being received: remove the cause and "
-                                "resume it here with cont");
+        migration_advise(&d->m, ADVICE_NOT_STARTED, NULL);
         destination_end(d, MIGRATION_ATTENTION);
         return;
     }
     d->m.started = false;
     d->m.will_not_start = true;
     if (migration_commit_state(&d->m, MIGRATION_CANCELLING, &save)) {
-        migration_advise(&d->m, "the guest is whole on both hosts and runs on "
-                                "neither: resume exactly one, with cont");
+        migration_advise(&d->m, ADVICE_NOWHERE, NULL);
         d->m.started = true;
         destination_end(d, MIGRATION_ATTENTION);
         return;

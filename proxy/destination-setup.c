@@ -50,9 +50,7 @@ static void guest_gone(struct destination *d, const struct error *err)
         return;
     }
     migration_note_failure(&d->m, MIGRATION_DESTINATION, err);
-    migration_advise(&d->m, "the guest was started here and has ended with "
-                            "its QEMU: end the source's QEMU, then start the "
-                            "guest anew from its disk");
+    migration_advise(&d->m, ADVICE_DESTINATION_ENDED, NULL);
     destination_end(d, MIGRATION_ATTENTION);
 }
 

@@ -15,9 +15,13 @@ static bool is_loaded(const struct destination *d)
 
 static void advise_copy(struct destination *d)
 {
-    migration_advise(&d->m, "a loaded, paused copy of the guest is in this "
-                            "QEMU: never resume it unless the source's QEMU is "
-                            "surely gone");
+    bool is_whole = d->completed || (d->prepared && !d->m.postcopy);
+
+    migration_advise(&d->m,
+                     is_whole        ? ADVICE_COPY
+                     : d->m.postcopy ? ADVICE_IN_DOUBT
+                                     : ADVICE_COPY_PERHAPS,
+                     NULL);
 }
 
 void destination_answer_abort(struct destination *d)
@@ -47,10 +51,10 @@ static void end_undo(struct destination *d)
     if (migration_state_is_end(d->m.state)) {
         return;
     }
-    if (d->attention && !d->m.advice[0]) {
+    if (d->attention && !d->m.advice) {
         /* only the source knows what it has */
         d->m.guest_is_on = "unknown";
-        migration_advise(&d->m, DESTINATION_ADVICE_OTHER_END);
+        migration_advise(&d->m, ADVICE_OTHER_HOST, NULL);
     }
     destination_end(d, d->attention     ? MIGRATION_ATTENTION
                        : d->m.cancelled ? MIGRATION_CANCELLED
@@ -104,11 +108,7 @@ static void on_quit(void *arg, const struct error *err)
         return;
     }
     if (err && err->code != ERR_QEMU_GONE) {
-        migration_advise(&d->m,
-                         "the destination's QEMU at %s was told to quit: %s; "
-                         "end its process by hand, it holds at most a copy "
-                         "that must never run",
-                         d->m.qmp_path, err->text);
+        migration_advise(&d->m, ADVICE_NO_QUIT, err->text);
     }
     undo_done(d);
 }

@@ -102,10 +102,7 @@ static void tick_cb(void *arg)
         destination_failf(d, ERR_TIMEOUT,
                           "destination QEMU did not say that it runs the guest "
                           "(committing), and the source no longer asks");
-        migration_advise(&d->m, "the source was told to leave the guest to "
-                                "this QEMU, which does not answer: look at it; "
-                                "only if it is surely gone, resume the source "
-                                "with cont");
+        migration_advise(&d->m, ADVICE_STARTED_SILENT, NULL);
         destination_end(d, MIGRATION_ATTENTION);
     } else if (!d->m.postcopy || d->completed) {
         migration_log(&d->m, LOG_LEVEL_WARNING,
@@ -237,9 +234,7 @@ struct destination *destination_start(const struct migration_env *env,
 void destination_qemu_unknown(struct destination *d, const struct error *err)
 {
     migration_note_failure(&d->m, MIGRATION_DESTINATION, err);
-    migration_advise(&d->m, "the guest was started here and its QEMU is gone "
-                            "or cannot be asked; the source must not be "
-                            "resumed unless this QEMU is surely gone");
+    migration_advise(&d->m, ADVICE_STARTED_SILENT, NULL);
     destination_end(d, MIGRATION_ATTENTION);
 }
 
@@ -431,29 +426,14 @@ static void note(struct destination *d, const struct error *err)
 static void advise_postcopy(struct destination *d)
 {
     bool is_gone = d->m.failure.error.code == ERR_QEMU_GONE;
+    enum advice_kind kind = ADVICE_SPREAD;
 
     if (is_gone && !strcmp(d->m.failure.side, MIGRATION_SOURCE)) {
-        migration_advise(
-            &d->m,
-            "the guest runs here and not all of its memory has arrived. If "
-            "the source's QEMU has ended, the rest is lost: end the QEMU here, "
-            "then start the guest anew from its disk. If it is there and "
-            "postcopy-paused (query-migrate), recover with migrate-recover by "
-            "exec-oob here and migrate with resume=true on the source");
+        kind = ADVICE_SOURCE_PERHAPS_ENDED;
     } else if (is_gone && !d->monitor.qmp) {
-        migration_advise(&d->m,
-                         "the QEMU here has ended and the guest with it: end "
-                         "the source's QEMU, then start the guest anew from "
-                         "its disk");
-    } else {
-        migration_advise(
-            &d->m,
-            "the guest runs here and not all of its memory has arrived: do "
-            "not resume the source, end neither QEMU. If both are "
-            "postcopy-paused (query-migrate; the one here may not answer "
-            "before it is recovered), recover with migrate-recover by "
-            "exec-oob here and migrate with resume=true on the source");
+        kind = ADVICE_DESTINATION_ENDED;
     }
+    migration_advise(&d->m, kind, NULL);
 }
 
 void destination_fail(struct destination *d, const struct error *err)

@@ -18,12 +18,6 @@
 
 struct destination;
 
-/* Advice where the source says that a person is needed, and why. */
-#define DESTINATION_ADVICE_OTHER_END                                           \
-    "this end has nothing of the guest that anybody needs; where the guest "   \
-    "is, and what to do, the report on the source's host says: read its "      \
-    "advice before you touch a QEMU"
-
 /* "migration.prepare": checks the request, begins, answers it in any case.
  * incoming: what was said on this host of the QEMU that waits for the guest;
  * NULL: nothing. NULL if nothing was begun. */

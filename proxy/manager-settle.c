@@ -5,11 +5,13 @@
  * it later: when the path or the daemon is back, both records say the same
  * cause and the same result, and a destination that waits for the word no
  * longer does. What is asked is "migration.abort", which starts nothing. */
+#include <stdio.h>
 #include <string.h>
 
 #include "proxy/error-json.h"
 #include "proxy/manager-private.h"
 #include "qmp/json-value.h"
+#include "util/cleanup.h"
 
 #define SETTLE_CALL (3 * MP_SECOND)
 #define SETTLE_FIRST (1 * MP_SECOND)
@@ -70,6 +72,38 @@ static void replace_error(struct ended *ended, json_object *error,
 
 /* The destination's ------------------------------------------------------- */
 
+static const char *text_of(json_object *object, const char *name)
+{
+    const char *text = "";
+    json_value_text(object, name, &text);
+    return text;
+}
+
+/* Where the source says that a person is needed. */
+static void advise_of_record(struct manager *manager, struct ended *ended)
+{
+    json_object *record = ended->record, *successor = NULL;
+    char context[96];
+
+    json_value_object(record, "successor", &successor);
+    struct advice advice = {.kind = ADVICE_OTHER_HOST,
+                            .id = ended->id,
+                            .vm = text_of(record, "vm"),
+                            .uuid = text_of(record, "uuid"),
+                            .here = manager->env.conf->name,
+                            .peer = text_of(record, "peer"),
+                            .qmp_path = text_of(successor, "qmp_path"),
+                            .peer_qmp_path = "",
+                            .detail = ""};
+    CLEANUP_FREE char *text = advice_make(&advice);
+    if (text) {
+        snprintf(context, sizeof(context), "mig=%s side=%s", ended->id,
+                 MIGRATION_DESTINATION);
+        migration_log_advice(context, text);
+        json_object_object_add(record, "advice", json_object_new_string(text));
+    }
+}
+
 void manager_amend_record(struct manager *manager, struct ended *ended,
                           json_object *params)
 {
@@ -94,9 +128,7 @@ void manager_amend_record(struct manager *manager, struct ended *ended,
                                json_object_new_string(state));
     }
     if (attention && !json_value_text(ended->record, "advice", &advice)) {
-        json_object_object_add(
-            ended->record, "advice",
-            json_object_new_string(DESTINATION_ADVICE_OTHER_END));
+        advise_of_record(manager, ended);
         json_object_object_add(ended->record, "guest_is_on",
                                json_object_new_string("unknown"));
     }

@@ -5,9 +5,12 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "qmp/json-value.h"
+
+#define LOG_PART_BYTES 800
 
 void migration_init(struct migration *m, const struct migration_env *env,
                     bool is_source, const struct api_migrate *request)
@@ -41,6 +44,8 @@ void migration_done(struct migration *m)
     carrier_free(m->closed_carrier, NULL);
     m->closed_carrier = NULL;
     m->counts.past = NULL;
+    free(m->advice);
+    m->advice = NULL;
     m->caps = NULL;
     m->blocks = NULL;
     m->sections = NULL;
@@ -137,13 +142,48 @@ void migration_set_socket(struct migration *m, const uint8_t *token)
              token[0], token[1], token[2], token[3], m->is_source ? 's' : 'd');
 }
 
-void migration_advise(struct migration *m, const char *format, ...)
+void migration_log_advice(const char *context, const char *advice)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(m->advice, sizeof(m->advice), format, args);
-    va_end(args);
-    migration_log(m, LOG_LEVEL_WARNING, "advice: %s", m->advice);
+    while (*advice) {
+        size_t size = strcspn(advice, "\n");
+        if (size > LOG_PART_BYTES) { /* a log line has its limit */
+            size = LOG_PART_BYTES;
+            while (size > 1 && advice[size] != ' ') {
+                size--;
+            }
+        }
+        log_write(LOG_LEVEL_WARNING, context, "advice: %.*s", (int)size,
+                  advice);
+        advice += size;
+        advice += *advice == '\n';
+    }
+}
+
+void migration_advise(struct migration *m, enum advice_kind kind,
+                      const char *detail)
+{
+    struct advice advice = {.kind = kind,
+                            .is_source = m->is_source,
+                            .id = m->request.id,
+                            .vm = m->request.vm,
+                            .uuid = m->uuid,
+                            .here = m->env->conf->name,
+                            .peer = m->request.peer,
+                            .qmp_path = m->qmp_path,
+                            .peer_qmp_path =
+                                m->is_source ? m->request.dest_qmp_path : "",
+                            .detail = detail ? detail : ""};
+    char *text = advice_make(&advice);
+
+    if (!text) {
+        migration_log(m, LOG_LEVEL_ERROR,
+                      "out of memory for advice: see recovery.md#%s",
+                      advice_anchor(kind));
+        return;
+    }
+    free(m->advice);
+    m->advice = text;
+    migration_log_advice(m->context, text);
 }
 
 bool migration_has_moved(struct migration *m, const struct carrier_stats *stats)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "conf/conf.h"
+#include "proxy/advice.h"
 #include "proxy/api.h"
 #include "proxy/carrier.h"
 #include "proxy/facts.h"
@@ -113,7 +114,7 @@ struct migration {
     bool postcopy;    /* the switch was ordered */
     struct migration_failure failure;
     struct migration_soft soft;
-    char advice[400];
+    char *advice;            /* NULL: none */
     const char *guest_is_on; /* source, destination, unknown */
     struct migration_hosts hosts;
     bool unsettled; /* source: the destination has not heard how it ended */
@@ -216,8 +217,12 @@ void migration_soft_done(struct migration *m);
  * nobody has cancelled. In records it is the state's own name. */
 const char *migration_shown_state(const struct migration *m);
 
-void migration_advise(struct migration *m, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Says what a person should do, as far as this end knows; the last word counts.
+ * detail: see struct advice, else NULL. */
+void migration_advise(struct migration *m, enum advice_kind kind,
+                      const char *detail);
+/* A text of advice to the log, a line each. */
+void migration_log_advice(const char *context, const char *advice);
 
 /* Where this end and its QEMU meet, by the token that both daemons know. */
 void migration_set_socket(struct migration *m, const uint8_t *token);

@@ -26,18 +26,8 @@ static void ignore_cb(void *arg, const struct error *err)
 static void guest_lost(struct source *s)
 {
     s->m.guest_is_on = "unknown";
-    if (s->copy_there) {
-        migration_advise(
-            &s->m, "the source's QEMU is gone or does not answer; a whole "
-                   "copy of the guest is loaded and paused on the "
-                   "destination. When the source's QEMU surely has "
-                   "ended, resume it there with cont");
-    } else {
-        migration_advise(&s->m,
-                         "the source's QEMU is gone or cannot be asked; the "
-                         "destination never starts the guest. If the QEMU is "
-                         "gone, start the guest anew from its disk");
-    }
+    migration_advise(
+        &s->m, s->copy_there ? ADVICE_COPY_PERHAPS : ADVICE_SOURCE_LOST, NULL);
     source_end(s, MIGRATION_ATTENTION);
 }
 
@@ -156,8 +146,7 @@ static void on_cont(void *arg, const struct error *err)
         struct error why = *err;
         error_wrap(&why, "source QEMU, resuming the guest");
         migration_note_failure(&s->m, MIGRATION_SOURCE, &why);
-        migration_advise(&s->m, "the guest is whole on the source but stopped: "
-                                "resume it there with cont");
+        migration_advise(&s->m, ADVICE_SOURCE_STOPPED, NULL);
     }
     if (!err || err->code != ERR_CANCELLED) {
         restore(s);
@@ -328,8 +317,7 @@ void source_undo_status(struct source *s)
         return;
     }
     if (now - s->undo_began > s->m.env->conf->cancel_timeout) {
-        migration_advise(&s->m, "source QEMU did not end its migration in "
-                                "time; look at it with query-migrate");
+        migration_advise(&s->m, ADVICE_SOURCE_BUSY, NULL);
         settle(s);
         return;
     }

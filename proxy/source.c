@@ -208,46 +208,32 @@ static void on_given_up(void *arg, json_object *result, const struct error *err)
     source_end(arg, MIGRATION_ATTENTION);
 }
 
+static enum advice_kind advice_of(const struct source *s)
+{
+    bool gone = s->m.failure.error.code == ERR_QEMU_GONE;
+    bool there = !strcmp(s->m.failure.side, MIGRATION_DESTINATION);
+
+    /* sockets that are closed are not the end: migrate-pause does that */
+    if (s->m.postcopy && gone && !there && !s->monitor.qmp) {
+        return ADVICE_SOURCE_ENDED;
+    }
+    if (s->m.started && gone && there) {
+        return s->m.postcopy ? ADVICE_DESTINATION_PERHAPS_ENDED
+                             : ADVICE_DESTINATION_ENDED;
+    }
+    if (!s->m.committed) {
+        return ADVICE_IN_DOUBT;
+    }
+    return s->m.postcopy ? ADVICE_SPREAD : ADVICE_NOT_ANSWERED;
+}
+
 /* The guest may be on either side, or nowhere whole: touch nothing more. The
  * destination hears why, and where no COMMIT was given that none comes. */
 void source_attention(struct source *s)
 {
     s->m.guest_is_on = s->m.started ? MIGRATION_DESTINATION : "unknown";
-    if (!s->m.advice[0]) {
-        bool gone = s->m.failure.error.code == ERR_QEMU_GONE;
-        bool there = !strcmp(s->m.failure.side, MIGRATION_DESTINATION);
-        /* sockets that are closed are not the end: migrate-pause does that */
-        if (s->m.postcopy && gone && !there && !s->monitor.qmp) {
-            migration_advise(&s->m,
-                             "the source's QEMU has ended, and with it what "
-                             "had not been sent of the guest's memory: end the "
-                             "destination's QEMU, then start the guest anew "
-                             "from its disk");
-        } else if (s->m.started && gone && there) {
-            migration_advise(
-                &s->m,
-                "if the destination's QEMU has ended, the guest has with it: "
-                "end the source's QEMU, then start the guest anew from its "
-                "disk. If it is there and postcopy-paused (query-migrate), "
-                "recover with migrate-recover by exec-oob there and migrate "
-                "with resume=true on the source");
-        } else if (s->m.postcopy) {
-            migration_advise(
-                &s->m,
-                "the guest is spread over both hosts: do not resume the "
-                "source, end neither QEMU. If both are postcopy-paused "
-                "(query-migrate; the destination's may not answer before it "
-                "is recovered), recover with migrate-recover by exec-oob on "
-                "the destination and migrate with resume=true on the source; "
-                "else only a restart of the guest helps");
-        } else {
-            migration_advise(
-                &s->m,
-                "the guest was handed over and the destination did not say "
-                "whether it started it. Look at the destination's QEMU: if it "
-                "runs, end the source's; only if it is surely gone, resume the "
-                "source with cont");
-        }
+    if (!s->m.advice) {
+        migration_advise(&s->m, advice_of(s), NULL);
     }
     if (!s->giving_up && !s->told_late && s->prepared_there) {
         s->giving_up = true;

@@ -14,8 +14,9 @@
 #include "util/clock.h"
 #include "util/parse.h"
 
-#define SILENT_MS 3000 /* longer than that is told */
-#define FORMAT_SIZE 32 /* for parse_format_*() */
+#define SILENT_MS 3000  /* longer than that is told */
+#define TEXT_COLUMNS 62 /* of 80, behind a line's name */
+#define FORMAT_SIZE 32  /* for parse_format_*() */
 
 static const char *get_text(struct json_object *object, const char *name,
                             const char *otherwise)
@@ -212,6 +213,34 @@ static void print_line(const char *name, const char *format, ...)
     ctl_output_print(stdout, "  %-15s %s\n", name, text);
 }
 
+/* How much of a line fits, up to a space; a longer word stays whole. */
+static size_t fitting(const char *line, size_t size)
+{
+    size_t at = TEXT_COLUMNS;
+
+    if (size <= TEXT_COLUMNS) {
+        return size;
+    }
+    while (at > 0 && line[at] != ' ') {
+        at--;
+    }
+    return at > 0 ? at : strcspn(line, " \n");
+}
+
+/* A text of several lines, wrapped. Lines that begin with spaces are commands,
+ * which must be taken as they are. */
+static void print_text(const char *name, const char *text)
+{
+    while (*text) {
+        size_t size = strcspn(text, "\n");
+        size_t count = text[0] == ' ' ? size : fitting(text, size);
+        ctl_output_print(stdout, "  %-15s %.*s\n", name, (int)count, text);
+        name = "";
+        text += count;
+        text += *text == ' ' || *text == '\n';
+    }
+}
+
 static void print_error(struct json_object *migration)
 {
     struct json_object *error = get_object(migration, "error");
@@ -224,7 +253,7 @@ static void print_error(struct json_object *migration)
                    get_text(error, "side", "side unknown"));
     }
     if (json_value_text(migration, "advice", &text)) {
-        print_line("advice", "%s", text);
+        print_text("advice", text);
     }
 }
 

@@ -29,7 +29,7 @@ declare -A library_of=(
 pure_modules=(transport/{frame,sched,flow,window,merge,chunk,piece,marks,hello}.c
     transport/mux{,-send,-take,-receive,-turn,-event}.c
     stream/{blocks,head,head-config,pages,pool,records,return-path}.c
-    proxy/{migration-state,policy}.c qmp/json-stream.c conf/{ini,options}.c)
+    proxy/{advice,migration-state,policy}.c qmp/json-stream.c conf/{ini,options}.c)
 
 # What no pure module may include, itself or through the project's headers.
 pure_headers='sys/socket\.h|sys/time\.h|time\.h|poll\.h|pthread\.h|event2/[^>]*'

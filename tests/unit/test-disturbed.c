@@ -465,7 +465,7 @@ static void a_quit_without_an_answer_is_told(void **state)
     assert_string_equal(world_text(&w->source, "state"), "cancelled");
     assert_string_equal(world_text(&w->destination, "state"), "cancelled");
     assert_non_null(strstr(world_text(&w->destination, "advice"),
-                           "end its process by hand"));
+                           "recovery.md#destination-does-not-quit"));
     assert_true(model_runs(w->source_qemu));
     world_free(w);
 }

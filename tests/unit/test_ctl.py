@@ -511,6 +511,21 @@ Migration m1 of vm1 to b: failed
 """
 
 
+def test_advice_is_shown_whole(api):
+    """Wrapped at words; commands are lines of their own, as they are."""
+    words = " ".join(f"word{i}" for i in range(300))
+    command = '  {"execute":"' + "x" * 90 + '"}'
+    advice = f"{words}\n{command}\nthe end"
+    api.follow = [{**FAILED, "advice": advice}]
+    lines = ctl(api, "show", "m1").out.splitlines()
+    shown = [line[18:] for line in lines[2:-1]]
+    assert lines[2].startswith("  advice          word0 word1 ")
+    assert all(line.startswith(" " * 18) for line in lines[3:-1])
+    assert shown[-2:] == [command, "the end"]
+    assert " ".join(shown[:-2]) == words
+    assert max(len(line) for line in lines[2:-3]) <= 80
+
+
 def test_the_report_of_a_postcopy(api):
     def times(count, mean):
         return {"count": count, "mean_us": mean, "p99_us": 10 * mean,
