@@ -18,16 +18,14 @@
 #include "util/cleanup.h"
 #include "util/path.h"
 
-/* More options than there are. */
-#define OPTIONS_MAX 64
-
 struct reader {
     struct conf *conf;
     const char *file;
     const char *section;    /* of the option table */
     struct conf_peer *peer; /* in a [peer] section */
     size_t peers_allocated;
-    unsigned lines[OPTIONS_MAX]; /* where each option was set; 0 = not yet */
+    unsigned
+        lines[CONF_OPTIONS_MAX]; /* where each option was set; 0 = not yet */
 };
 
 static bool is_peer_option(const struct option_row *option)
@@ -68,6 +66,7 @@ void conf_free(struct conf *conf)
     }
     free(conf->peers);
     free_values(conf, false);
+    free(conf->file);
     free(conf);
 }
 
@@ -181,18 +180,25 @@ static int on_value(void *arg, const char *key, const char *value,
 
 /* --- what needs all of the file ----------------------------------------- */
 
-/* Puts FILE:LINE: of an option in front, or FILE: if it was not set. */
-static int wrap_option(const struct reader *reader, const char *section,
+int conf_wrap(const struct conf *conf, const char *section, const char *key,
+              struct error *err)
+{
+    unsigned line = conf->lines[options_index(options_find(section, key))];
+
+    return line ? error_wrap(err, "%.200s:%u: %s.%s", conf->file, line, section,
+                             key)
+                : error_wrap(err, "%.200s: %s.%s (default)", conf->file,
+                             section, key);
+}
+
+/* As conf_wrap(), for what is found while reading. */
+static int wrap_option(const struct conf *conf, const char *section,
                        const char *key, struct error *err)
 {
-    unsigned line = reader->lines[options_index(options_find(section, key))];
-
-    error_wrap(err, "%s.%s", section, key);
     if (err && err->code != ERR_NO_MEMORY) {
         err->code = ERR_CONFIG;
     }
-    return line ? error_wrap(err, "%.200s:%u", reader->file, line)
-                : error_wrap(err, "%.200s", reader->file);
+    return conf_wrap(conf, section, key, err);
 }
 
 /* Replaces an empty text. */
@@ -218,9 +224,8 @@ static int fill_text(char **text, struct error *err, const char *format, ...)
     return 0;
 }
 
-static int fill_name(const struct reader *reader, struct error *err)
+static int fill_name(struct conf *conf, struct error *err)
 {
-    struct conf *conf = reader->conf;
     char host[256] = "";
 
     if (*conf->name) {
@@ -232,7 +237,7 @@ static int fill_name(const struct reader *reader, struct error *err)
                   "the host's name \"%s\" cannot be used (1 to %d characters "
                   "of A-Z a-z 0-9 . _ -): set one",
                   host, CONF_PEER_NAME_MAX);
-        return wrap_option(reader, "daemon", "name", err);
+        return wrap_option(conf, "daemon", "name", err);
     }
     return fill_text(&conf->name, err, "%s", host);
 }
@@ -244,9 +249,8 @@ static bool is_in_dir(const char *path, const char *dir)
     return strlen(dir) == length && !memcmp(path, dir, length);
 }
 
-static int check_paths(const struct reader *reader, struct error *err)
+static int check_paths(struct conf *conf, struct error *err)
 {
-    struct conf *conf = reader->conf;
     CLEANUP_FREE char *example = NULL; /* the shortest there can be */
 
     if (fill_text(&conf->api_socket, err, "%s/api.sock", conf->run_dir) < 0 ||
@@ -255,7 +259,7 @@ static int check_paths(const struct reader *reader, struct error *err)
         return -1;
     }
     if (path_expand_vm(conf->qmp_path, "x", &example, err) < 0) {
-        return wrap_option(reader, "qemu", "qmp-path", err);
+        return wrap_option(conf, "qemu", "qmp-path", err);
     }
     for (size_t i = 0; i < conf->socket_dirs.count; i++) {
         if (is_in_dir(conf->qmp_path, conf->socket_dirs.items[i])) {
@@ -265,7 +269,7 @@ static int check_paths(const struct reader *reader, struct error *err)
     error_set(err, ERR_CONFIG,
               "\"%s\" is not directly in one of qemu.socket-dirs",
               conf->qmp_path);
-    return wrap_option(reader, "qemu", "qmp-path", err);
+    return wrap_option(conf, "qemu", "qmp-path", err);
 }
 
 /* A name that cannot stand for what was not set. */
@@ -307,7 +311,8 @@ static int finish(const struct reader *reader, struct error *err)
 {
     struct conf *conf = reader->conf;
 
-    if (fill_name(reader, err) < 0 || check_paths(reader, err) < 0) {
+    memcpy(conf->lines, reader->lines, sizeof(conf->lines));
+    if (fill_name(conf, err) < 0 || check_paths(conf, err) < 0) {
         return -1;
     }
     for (size_t i = 0; i < conf->peer_count; i++) {
@@ -326,8 +331,8 @@ struct conf *conf_parse_text(const char *text, size_t length, const char *file,
     CLEANUP(free_conf_ptr) struct conf *conf = calloc(1, sizeof(*conf));
     struct reader reader = {.conf = conf, .file = file};
 
-    assert(options_count <= OPTIONS_MAX);
-    if (!conf) {
+    assert(options_count <= CONF_OPTIONS_MAX);
+    if (!conf || !(conf->file = strdup(file))) {
         error_set(err, ERR_NO_MEMORY, "%.200s: out of memory", file);
         return NULL;
     }

@@ -25,6 +25,8 @@
 #define CONF_PEERS_MAX 1024
 #define CONF_PEER_NAME_MAX 63
 #define CONF_LIST_MAX 16
+/* More options than there are. */
+#define CONF_OPTIONS_MAX 64
 /* Room that [daemon] run-dir leaves for "/NAME" of a socket made in it. */
 #define CONF_RUN_NAME_MAX 48
 
@@ -101,6 +103,10 @@ struct conf {
     /* [peer "NAME"], in the file's order */
     struct conf_peer *peers;
     size_t peer_count;
+
+    /* for messages, see conf_wrap() */
+    char *file;
+    unsigned lines[CONF_OPTIONS_MAX]; /* by options_index(); 0: not set */
 };
 
 /* Reads and checks the file at path. NULL and *err on failure: ERR_CONFIG with
@@ -116,6 +122,13 @@ struct conf *conf_parse_text(const char *text, size_t length, const char *file,
 
 /* NULL is fine. */
 void conf_free(struct conf *conf);
+
+/* Puts the option's place in front of *err, whose code stays: "FILE:LINE:
+ * SECTION.KEY: ", or "FILE: SECTION.KEY (default): " where it is not set. For
+ * what is wrong with a value that only its use shows. Not for options of peers.
+ * Returns -1. */
+int conf_wrap(const struct conf *conf, const char *section, const char *key,
+              struct error *err);
 
 /* The peer of that name, or NULL. */
 const struct conf_peer *conf_find_peer(const struct conf *conf,

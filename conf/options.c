@@ -136,7 +136,9 @@ const struct option_row options_table[] = {
     {"migration", "congestion", OPTION_NAME, "", "the system's", 0, 15, true,
      OF(congestion),
      "TCP congestion control of the connections between hosts, one of "
-     "net.ipv4.tcp_available_congestion_control."},
+     "net.ipv4.tcp_available_congestion_control, or one whose module a daemon "
+     "that runs as root has the kernel load. What the kernel does not take is "
+     "refused."},
 
     {OPTIONS_PEER_SECTION, "address", OPTION_ADDRESS, "", "NAME", 0, 0, true,
      OF_PEER(address),

@@ -19,6 +19,9 @@
 /* Longest word of a list. */
 #define WORD_MAX 1024
 
+/* Longest directory of a list: a socket in it needs "/" and a name. */
+#define ITEM_MAX (PATH_SOCKET_MAX - 2)
+
 static int no_memory(struct error *err)
 {
     return error_set(err, ERR_NO_MEMORY, "out of memory");
@@ -32,6 +35,22 @@ static int refuse(const struct option_row *option, const char *text,
     return error_set(err, ERR_CONFIG, "\"%.80s%s\" is not %s", text,
                      strlen(text) > 80 ? "..." : "",
                      options_describe(option, what, sizeof(what)));
+}
+
+/* One item of a list. */
+static int refuse_item(const struct option_row *option, const char *text,
+                       struct error *err)
+{
+    if (option->type != OPTION_ADDRESS_LIST) {
+        return error_set(err, ERR_CONFIG,
+                         "\"%.80s%s\" is not an absolute directory of at most "
+                         "%d bytes",
+                         text, strlen(text) > 80 ? "..." : "", ITEM_MAX);
+    }
+    return error_set(err, ERR_CONFIG,
+                     "\"%.80s%s\" is not an address (\"*\", HOST, HOST:PORT, "
+                     "[IPV6] or [IPV6]:PORT, ports from 1 to 65535)",
+                     text, strlen(text) > 80 ? "..." : "");
 }
 
 bool value_is_name(const char *text, size_t max)
@@ -101,10 +120,13 @@ static int set_identity(const struct option_row *option, void *field,
     return set_text(field, text, err);
 }
 
+typedef int (*refuse_fn)(const struct option_row *option, const char *text,
+                         struct error *err);
+
 /* Copies an absolute directory without slashes at its end. NULL if it is not
- * one (*err is set). */
+ * one (*err is set, by refuse_it unless it says more). */
 static char *copy_directory(const struct option_row *option, const char *text,
-                            size_t max, struct error *err)
+                            size_t max, refuse_fn refuse_it, struct error *err)
 {
     size_t length = strlen(text);
 
@@ -112,7 +134,7 @@ static char *copy_directory(const struct option_row *option, const char *text,
         length--;
     }
     if (text[0] != '/' || length > max) {
-        refuse(option, text, err);
+        refuse_it(option, text, err);
         return NULL;
     }
     for (const char *p = text; length > 1 && p < text + length;) {
@@ -137,7 +159,7 @@ static int set_directory(const struct option_row *option, void *field,
                          const char *text, struct error *err)
 {
     char **target = field;
-    char *copy = copy_directory(option, text, option->max, err);
+    char *copy = copy_directory(option, text, option->max, refuse, err);
     if (!copy) {
         return -1;
     }
@@ -164,6 +186,14 @@ static int set_socket_template(const struct option_row *option, void *field,
     if (!base || !strstr(base, "{vm}")) {
         return refuse(option, text, err);
     }
+    for (const char *p = text; (p = strpbrk(p, "{}")); p += strlen("{vm}")) {
+        if (strncmp(p, "{vm}", strlen("{vm}"))) {
+            return error_set(err, ERR_CONFIG,
+                             "\"%.80s\" has \"%.20s\": {vm} is the only "
+                             "thing in braces that can stand there",
+                             text, p);
+        }
+    }
     if (path_expand_vm(text, "x", &example, err) < 0) {
         return -1;
     }
@@ -178,7 +208,8 @@ static int check_address(const struct option_row *option, const char *text,
 
     if (parse_host_port(text, CONF_DEFAULT_PORT, host, &port, NULL) < 0 ||
         port == 0 || (!is_listening && !host[0])) {
-        return refuse(option, text, err);
+        return is_listening ? refuse_item(option, text, err)
+                            : refuse(option, text, err);
     }
     return 0;
 }
@@ -219,8 +250,7 @@ static char *copy_item(const struct option_row *option, const char *word,
                        struct error *err)
 {
     if (option->type == OPTION_DIRECTORY_LIST) {
-        /* a socket in it needs "/" and a name */
-        return copy_directory(option, word, PATH_SOCKET_MAX - 2, err);
+        return copy_directory(option, word, ITEM_MAX, refuse_item, err);
     }
     if (check_address(option, word, true, err) < 0) {
         return NULL;

@@ -3,6 +3,7 @@
 include proxy/api.mk
 libmpproxy_la_SOURCES += \
 	proxy/advice.c proxy/advice.h \
+	proxy/conf-check.c proxy/conf-check.h \
 	proxy/daemon.c proxy/daemon.h \
 	proxy/destination.c proxy/destination.h \
 	proxy/destination-private.h \

@@ -10,13 +10,13 @@
 
 #include "config.h"
 #include "proxy/api.h"
+#include "proxy/conf-check.h"
 #include "proxy/manager.h"
 #include "proxy/peer.h"
 #include "proxy/store.h"
 #include "transport/tls.h"
 #include "util/log.h"
 #include "util/loop.h"
-#include "util/path.h"
 #include "util/sd.h"
 
 struct daemon {
@@ -64,28 +64,24 @@ static int keep_room(struct daemon *daemon)
     return 0;
 }
 
-/* New certificates, peers and limits; what cannot be changed while running is
- * named and stays. */
 /* What would refuse each guest is said before one is to be moved. It can be
  * put right without a restart, so it is no failure. */
-static void warn_of_directories(const struct conf *conf)
+static void warn_cb(const char *text)
 {
-    for (size_t i = 0; i < conf->socket_dirs.count; i++) {
-        struct error err = ERROR_INIT;
-        if (path_check_directory(conf->socket_dirs.items[i], &err)) {
-            log_warning("qemu.socket-dirs: %s; until that is put right no "
-                        "guest in it can be moved",
-                        err.text);
-        }
-    }
+    log_warning("%s", text);
 }
+
+/* New certificates, peers and limits; what cannot be changed while running is
+ * named and stays. */
 
 static void reload(struct daemon *daemon)
 {
     struct error err = ERROR_INIT;
     char names[256];
     struct conf *conf = conf_load(daemon->config_path, &err);
-    struct tls *tls = conf ? tls_load(conf->tls_dir, &err) : NULL;
+    struct tls *tls = conf && !conf_check_reload(conf, &err)
+                          ? conf_check_tls(conf, &err)
+                          : NULL;
 
     if (conf && tls && keep_room(daemon)) {
         error_set(&err, ERR_NO_MEMORY, "out of memory");
@@ -113,7 +109,7 @@ static void reload(struct daemon *daemon)
         free_old_confs(daemon);
     }
     log_info("reloaded %s", daemon->config_path);
-    warn_of_directories(conf);
+    conf_check_warn(conf, warn_cb);
 }
 
 static void idle_cb(void *arg)
@@ -178,15 +174,18 @@ static int start(struct daemon *daemon, struct error *err)
                              .socket_mode = conf->api_mode,
                              .socket_group = conf->api_group};
 
-    if (make_run_dir(conf->run_dir, err)) {
+    daemon->tls = conf_check_tls(conf, err);
+    if (!daemon->tls || conf_check_start(conf, err)) {
         return -1;
     }
-    daemon->tls = tls_load(conf->tls_dir, err);
-    if (!daemon->tls) {
-        return -1;
+    if (make_run_dir(conf->run_dir, err)) {
+        return conf_wrap(conf, "daemon", "run-dir", err);
     }
     daemon->store = store_open(conf->state_dir, err);
-    daemon->control = daemon->store ? loop_new("control", err) : NULL;
+    if (!daemon->store) {
+        return conf_wrap(conf, "daemon", "state-dir", err);
+    }
+    daemon->control = loop_new("control", err);
     daemon->data = daemon->control ? loop_new_busy("data", err) : NULL;
     if (!daemon->data || add_signals(daemon, err)) {
         return -1;
@@ -209,7 +208,7 @@ static int start(struct daemon *daemon, struct error *err)
     api.loop = daemon->control;
     daemon->api = api_new(&api, &manager_api_ops, daemon->manager, err);
     if (!daemon->api) {
-        return error_wrap(err, "api.socket");
+        return conf_wrap(conf, "api", "socket", err);
     }
     manager_set_api(daemon->manager, daemon->api);
     manager_take_over(daemon->manager);
@@ -256,7 +255,7 @@ int daemon_run(struct conf *conf, const char *config_path, bool fixed_log_level,
     }
     log_info("migproxy %s on %s is ready, api %s", PACKAGE_VERSION, conf->name,
              conf->api_socket);
-    warn_of_directories(conf);
+    conf_check_warn(conf, warn_cb);
     sd_notify("READY=1");
     loop_run(daemon.control);
     log_info("ended");

@@ -9,11 +9,11 @@
 
 #include "conf/conf.h"
 #include "config.h"
+#include "proxy/conf-check.h"
 #include "proxy/daemon.h"
 #include "transport/tls.h"
 #include "transport/wire.h"
 #include "util/log.h"
-#include "util/path.h"
 
 enum {
     EXIT_USAGE = 2, /* usage or configuration */
@@ -29,7 +29,9 @@ static void usage(FILE *out)
             "\n"
             "  --config FILE         default %s\n"
             "  --check-config        read the configuration and the "
-            "certificates, say what is wrong, end\n"
+            "certificates, look at what they\n"
+            "                        name on this host, say what is wrong, "
+            "end\n"
             "  --sample-config       print a commented configuration, end\n"
             "  --print-capabilities  print what this program can do (JSON), "
             "end\n"
@@ -128,23 +130,25 @@ static int parse_options(int argc, char **argv, struct options *ret)
     return -1;
 }
 
+static void warn_cb(const char *text)
+{
+    fprintf(stderr, "migproxy: warning: %s\n", text);
+}
+
 static int check(struct conf *conf, const char *file)
 {
     struct error err = ERROR_INIT;
-    struct tls *tls = tls_load(conf->tls_dir, &err);
-    int status = tls ? EXIT_SUCCESS : EXIT_USAGE;
+    struct tls *tls = conf_check_tls(conf, &err);
+    int status = EXIT_SUCCESS;
 
-    if (tls) {
-        for (size_t i = 0; i < conf->socket_dirs.count; i++) {
-            if (path_check_directory(conf->socket_dirs.items[i], &err)) {
-                fprintf(stderr, "migproxy: warning: qemu.socket-dirs: %s\n",
-                        err.text);
-            }
-        }
+    if (tls && !conf_check_start(conf, &err)) {
+        conf_check_warn(conf, warn_cb);
+        conf_check_warn_peers(conf, warn_cb);
         printf("%s: good; %zu peer%s\n", file, conf->peer_count,
                conf->peer_count == 1 ? "" : "s");
     } else {
-        fprintf(stderr, "migproxy: %s: %s\n", conf->tls_dir, err.text);
+        fprintf(stderr, "migproxy: %s\n", err.text);
+        status = EXIT_USAGE;
     }
     tls_unref(tls);
     conf_free(conf);

@@ -652,11 +652,11 @@ int peer_link_listen(struct peers *peers, struct error *err)
         struct sock_address address;
         if (sock_parse_address(list->items[i], CONF_DEFAULT_PORT, &address,
                                err)) {
-            return error_wrap(err, "listen.address");
+            return conf_wrap(peers->conf, "listen", "address", err);
         }
         listener->fd = sock_listen(&address, LISTEN_BACKLOG, err);
         if (listener->fd < 0) {
-            return error_wrap(err, "listen.address");
+            return conf_wrap(peers->conf, "listen", "address", err);
         }
         listener->peers = peers;
         peers->listener_count++;

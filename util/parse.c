@@ -2,6 +2,7 @@
 /* Words to values, whole string or error. */
 #include "util/parse.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -255,6 +256,31 @@ static bool is_host_char(char c)
            (c && strchr(".-_:%", c));
 }
 
+/* Whether host can name one: what has a colon is an IPv6 address, what ends in
+ * a number an IPv4 address (RFC 1123, 2.1: no name does), all else a name. */
+static bool is_host_possible(const char *host)
+{
+    char address[PARSE_HOST_SIZE];
+    struct in6_addr v6;
+    struct in_addr v4;
+    const char *label = strrchr(host, '.');
+
+    if (strchr(host, ':')) {
+        const char *interface = strchrnul(host, '%');
+        size_t length = (size_t)(interface - host);
+        memcpy(address, host, length);
+        address[length] = '\0';
+        return inet_pton(AF_INET6, address, &v6) == 1 &&
+               (!*interface || interface[1]);
+    }
+    label = label ? label + 1 : host;
+    if (is_digit(*label) && !label[strspn(label, "0123456789")]) {
+        return inet_pton(AF_INET, host, &v4) == 1;
+    }
+    return !strchr(host, '%') && !strstr(host, "..") && host[0] != '.' &&
+           host[0] != '-';
+}
+
 static int refuse_address(struct error *err, const char *text)
 {
     return refuse(err, text,
@@ -296,8 +322,13 @@ int parse_host_port(const char *text, unsigned default_port,
             return refuse_address(err, text);
         }
     }
-    memcpy(ret_host, host, length);
-    ret_host[length] = '\0';
+    char copy[PARSE_HOST_SIZE];
+    memcpy(copy, host, length);
+    copy[length] = '\0';
+    if (length && !is_host_possible(copy)) {
+        return refuse_address(err, text);
+    }
+    strcpy(ret_host, copy);
     *ret_port = (unsigned)port;
     return 0;
 }

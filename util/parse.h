@@ -48,8 +48,9 @@ int parse_duration(const char *text, mp_time min, mp_time max,
 
 /* Splits "HOST", "HOST:PORT", "[V6]", "[V6]:PORT" and "V6". HOST may be empty
  * or "*" (any address), which gives an empty host. Nothing is looked up: names
- * are checked for their form only. default_port is used where none is given;
- * port 0 (the kernel's choice, for listening) is accepted. */
+ * and addresses are checked for their form only (300.1.1.1 has none).
+ * default_port is used where none is given; port 0 (the kernel's choice, for
+ * listening) is accepted. */
 int parse_host_port(const char *text, unsigned default_port,
                     char ret_host[PARSE_HOST_SIZE], unsigned *ret_port,
                     struct error *err);

@@ -374,6 +374,31 @@ int path_connect_socket(const char *path, char *const *dirs, size_t count,
                                   err);
 }
 
+static int refuse_other_file(const char *path, struct error *err)
+{
+    return error_set(err, ERR_PATH_REFUSED,
+                     "cannot listen on \"%s\": it exists and is not a socket",
+                     path);
+}
+
+int path_check_listen(const char *path, struct error *err)
+{
+    struct stat st;
+
+    if (path_check_socket(path, err) < 0) {
+        return -1;
+    }
+    CLEANUP_FD int dir = open_parent(path, ERR_IO, err);
+    if (dir < 0) {
+        return -1;
+    }
+    if (!fstatat(dir, base_name(path), &st, AT_SYMLINK_NOFOLLOW) &&
+        !S_ISSOCK(st.st_mode)) {
+        return refuse_other_file(path, err);
+    }
+    return 0;
+}
+
 /* Removes a dead socket in the way of a new one. */
 static int remove_stale(const char *path, int dir, struct error *err)
 {
@@ -386,10 +411,7 @@ static int remove_stale(const char *path, int dir, struct error *err)
         return 0;
     }
     if (fstat(file, &st) < 0 || !S_ISSOCK(st.st_mode)) {
-        return error_set(err, ERR_PATH_REFUSED,
-                         "cannot listen on \"%s\": it exists and is not a "
-                         "socket",
-                         path);
+        return refuse_other_file(path, err);
     }
     CLEANUP_FD int fd = new_unix_socket(path, err);
     if (fd < 0) {

@@ -70,6 +70,11 @@ int path_check_directory(const char *dir, struct error *err);
 int path_listen_socket(const char *path, unsigned mode, unsigned group,
                        int backlog, struct error *err);
 
+/* Whether path_listen_socket() could make a socket at path: its directory is
+ * there and can be reached, and what has that name is a socket. Changes
+ * nothing; whether somebody listens there is not looked at. */
+int path_check_listen(const char *path, struct error *err);
+
 /* Removes the socket at path if it is one; the way to it is walked as above.
  * What cannot be removed stays. */
 void path_remove_socket(const char *path);

@@ -125,6 +125,26 @@ int sock_listen(const struct sock_address *address, int backlog,
     return steal_fd(&fd);
 }
 
+int sock_check_listen(const struct sock_address *address, struct error *err)
+{
+    int one = 1;
+    CLEANUP_FD int fd = new_socket(address);
+
+    if (fd < 0 && errno == EAFNOSUPPORT && is_any_v6(address)) {
+        return 0; /* sock_listen() takes IPv4 then */
+    }
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    }
+    if (fd < 0 || (bind(fd, (const struct sockaddr *)&address->storage,
+                        address->length) < 0 &&
+                   errno != EADDRINUSE)) {
+        return error_set_errno(err, ERR_IO, errno, "listening on %s",
+                               address->text);
+    }
+    return 0;
+}
+
 int sock_get_local(int fd, struct sock_address *ret_address, struct error *err)
 {
     struct sock_address address = {.length = sizeof(address.storage)};
@@ -240,6 +260,52 @@ bool sock_set_congestion(int fd, const char *name)
 {
     return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name,
                       (socklen_t)strlen(name)) == 0;
+}
+
+/* The first line of a file of the kernel's, "?" if it cannot be read. */
+static void read_line(const char *path, char *buf, size_t size)
+{
+    FILE *file = fopen(path, "re");
+
+    if (!file || !fgets(buf, (int)size, file)) {
+        snprintf(buf, size, "?");
+    }
+    buf[strcspn(buf, "\n")] = '\0';
+    if (file) {
+        fclose(file);
+    }
+}
+
+int sock_check_congestion(const char *name, struct error *err)
+{
+    char names[256];
+    CLEANUP_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && sock_set_congestion(fd, name)) {
+        return 0;
+    }
+    int errnum = errno;
+    if (fd >= 0 && errnum == EPERM) {
+        read_line("/proc/sys/net/ipv4/tcp_allowed_congestion_control", names,
+                  sizeof(names));
+        return error_set(err, ERR_UNSUPPORTED,
+                         "\"%s\" is not allowed to this user "
+                         "(net.ipv4.tcp_allowed_congestion_control: %s)",
+                         name, names);
+    }
+    if (fd >= 0 && errnum == ENOENT) {
+        read_line("/proc/sys/net/ipv4/tcp_available_congestion_control", names,
+                  sizeof(names));
+        return error_set(err, ERR_UNSUPPORTED,
+                         "\"%s\" is not known to this kernel, and no module "
+                         "tcp_%s was loaded for it "
+                         "(net.ipv4.tcp_available_congestion_control: %s)",
+                         name, name, names);
+    }
+    return error_set_errno(err, ERR_IO, errnum,
+                           "setting congestion control "
+                           "\"%s\"",
+                           name);
 }
 
 void sock_get_congestion(int fd, char *buf, size_t size)

@@ -32,6 +32,10 @@ void sock_format_address(struct sock_address *address);
 int sock_listen(const struct sock_address *address, int backlog,
                 struct error *err);
 
+/* Whether sock_listen() could: binds a socket and closes it. An address that is
+ * in use passes, since its user may be the one to make way. */
+int sock_check_listen(const struct sock_address *address, struct error *err);
+
 /* The address fd is bound to (for the port, after binding port 0). */
 int sock_get_local(int fd, struct sock_address *ret_address, struct error *err);
 
@@ -61,6 +65,13 @@ void sock_set_keepalive(int fd, int idle_seconds, int interval_seconds,
 void sock_set_user_timeout(int fd, unsigned timeout_ms);
 /* TCP_CONGESTION; false if the kernel has no algorithm of that name. */
 bool sock_set_congestion(int fd, const char *name);
+
+/* Whether sock_set_congestion() will work, found out by doing it once. The
+ * kernel loads a module for that if the process has CAP_NET_ADMIN, as root has;
+ * others get what is loaded and in net.ipv4.tcp_allowed_congestion_control.
+ * ERR_UNSUPPORTED names what there is. */
+int sock_check_congestion(const char *name, struct error *err);
+
 /* "" where it cannot be told. */
 void sock_get_congestion(int fd, char *buf, size_t size);
 

@@ -3,6 +3,7 @@
 nothing is left behind."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -26,6 +27,14 @@ CASES = {
     "relative directory": ("qemu", "socket-dirs = qemu", "qemu.socket-dirs", 2),
     "no certificates": ("tls", "dir = {dir}/none", "{dir}/none/ca-cert.pem", 2),
     "address in use": ("listen", "address = 127.0.0.1:{taken}", "{taken}", 1),
+    "impossible address": ("listen", "address = 300.1.1.1",
+                           'listen.address: "300.1.1.1" is not an address', 2),
+    "no address of this host": ("listen", "address = 192.0.2.77",
+                                "listen.address: listening on 192.0.2.77", 2),
+    "unknown congestion control": ("migration", "congestion = no-such-one",
+                                   'migration.congestion: "no-such-one"', 2),
+    "no place for records": ("daemon", "state-dir = {dir}/none/state",
+                             "daemon.state-dir: making", 2),
     "api too long": ("api", "socket = /{long}", "107", 2),
 }
 
@@ -84,11 +93,15 @@ def test_a_bad_file_is_refused(name, pki, place):
             (place / directory).mkdir(mode=0o700)
         write(path, place, pki, section, line.format(**words))
         done = run("--config", path)
+        checked = run("--config", path, "--check-config")
         other.stdin.close()
     assert done.returncode == status, done.stderr
     assert said.format(**words) in done.stderr, done.stderr
-    if status == 2 and section != "tls":
-        assert f"{path}:" in done.stderr, done.stderr  # file and line
+    assert re.match(rf"migproxy: {path}:\d+: ", done.stderr), done.stderr
+    if name == "address in use":  # perhaps by the daemon that is to be restarted
+        assert checked.returncode == 0
+    else:
+        assert (checked.returncode, checked.stderr) == (2, done.stderr)
     assert not (place / "api.sock").exists()
     assert not list((place / "state").rglob("*.json"))
 

@@ -14,6 +14,7 @@ tests_lib_libworld_la_SOURCES = \
 if HAVE_CMOCKA
 proxy_control_tests = \
 	tests/unit/test-advice.t \
+	tests/unit/test-conf-check.t \
 	tests/unit/test-destination.t \
 	tests/unit/test-disturbed.t \
 	tests/unit/test-facts.t \
@@ -40,6 +41,10 @@ proxy_world_pki = tests/lib/pki.c tests/lib/pki.h
 tests_unit_test_advice_t_SOURCES = tests/unit/test-advice.c
 tests_unit_test_advice_t_CPPFLAGS = $(proxy_control_cppflags)
 tests_unit_test_advice_t_LDADD = $(proxy_control_ldadd)
+
+tests_unit_test_conf_check_t_SOURCES = tests/unit/test-conf-check.c
+tests_unit_test_conf_check_t_CPPFLAGS = $(proxy_control_cppflags)
+tests_unit_test_conf_check_t_LDADD = $(proxy_control_ldadd)
 
 tests_unit_test_destination_t_SOURCES = tests/unit/test-destination.c \
 	$(proxy_world_pki)

@@ -229,7 +229,14 @@ static void wrong_values_name_place_value_and_limit(void **state)
         {"daemon", "log-level = loud",
          "daemon.log-level: \"loud\" is not error, warning, info or debug"},
         {"listen", "address = a:70000",
-         "listen.address: \"a:70000\" is not a list of 1 to 16 addresses"},
+         "listen.address: \"a:70000\" is not an address (\"*\", HOST, "
+         "HOST:PORT, [IPV6] or [IPV6]:PORT, ports from 1 to 65535)"},
+        {"listen", "address = * 300.1.1.1:5",
+         "listen.address: \"300.1.1.1:5\" is not an address (\"*\", HOST, "
+         "HOST:PORT, [IPV6] or [IPV6]:PORT, ports from 1 to 65535)"},
+        {"listen", "address = [fe80::1::2]",
+         "listen.address: \"[fe80::1::2]\" is not an address (\"*\", HOST, "
+         "HOST:PORT, [IPV6] or [IPV6]:PORT, ports from 1 to 65535)"},
         {"listen", "address = ,",
          "listen.address: \",\" is not a list of 1 to 16 addresses"},
         {"api", "socket = api.sock",
@@ -252,6 +259,12 @@ static void wrong_values_name_place_value_and_limit(void **state)
         {"qemu", "qmp-path = /{vm}/qmp",
          "qemu.qmp-path: \"/{vm}/qmp\" is not the absolute path of a socket "
          "with {vm} in its last component"},
+        {"qemu", "qmp-path = /a/{uuid}-{vm}",
+         "qemu.qmp-path: \"/a/{uuid}-{vm}\" has \"{uuid}-{vm}\": {vm} is the "
+         "only thing in braces that can stand there"},
+        {"qemu", "qmp-path = /a/{vm}}",
+         "qemu.qmp-path: \"/a/{vm}}\" has \"}\": {vm} is the only thing in "
+         "braces that can stand there"},
         {"qemu", "qmp-path = /other/{vm}",
          "qemu.qmp-path: \"/other/{vm}\" is not directly in one of "
          "qemu.socket-dirs"},
@@ -259,8 +272,8 @@ static void wrong_values_name_place_value_and_limit(void **state)
          "qemu.user: \"-1\" is not the name or number of a user of this "
          "system"},
         {"qemu", "socket-dirs = /a b",
-         "qemu.socket-dirs: \"b\" is not a list of 1 to 16 absolute "
-         "directories"},
+         "qemu.socket-dirs: \"b\" is not an absolute directory of at most 105 "
+         "bytes"},
         {"migration", "hold-time = 2h",
          "migration.hold-time: \"2h\" is not a time from 1 s to 1 h (units: "
          "us, ms, s, min, h)"},
@@ -276,6 +289,9 @@ static void wrong_values_name_place_value_and_limit(void **state)
         {"peer \"x\"", "address = *",
          "peer.address: \"*\" is not an address (HOST, HOST:PORT, [IPV6] or "
          "[IPV6]:PORT, ports from 1 to 65535)"},
+        {"peer \"x\"", "address = 10.0.0.256",
+         "peer.address: \"10.0.0.256\" is not an address (HOST, HOST:PORT, "
+         "[IPV6] or [IPV6]:PORT, ports from 1 to 65535)"},
         {"peer \"x\"", "address = x:0",
          "peer.address: \"x:0\" is not an address (HOST, HOST:PORT, [IPV6] or "
          "[IPV6]:PORT, ports from 1 to 65535)"},
@@ -312,7 +328,7 @@ static void paths_too_long_for_sockets_are_refused(void **state)
     dir[105] = '\0';
     snprintf(text, sizeof(text), "[qemu]\nsocket-dirs = %s\n", dir);
     assert_null(conf_parse_text(text, strlen(text), "f", &err));
-    assert_non_null(strstr(err.text, "f: qemu.qmp-path: "));
+    assert_non_null(strstr(err.text, "f: qemu.qmp-path (default): "));
     assert_non_null(strstr(err.text, "107"));
 
     dir[60] = '\0';
@@ -322,6 +338,22 @@ static void paths_too_long_for_sockets_are_refused(void **state)
     dir[59] = '\0';
     snprintf(text, sizeof(text), "[daemon]\nrun-dir = %s\n", dir);
     conf_free(must_parse(text));
+}
+
+static void what_use_shows_names_the_place(void **state)
+{
+    struct conf *conf = must_parse("[daemon]\nname = x\n[tls]\n\ndir = /t\n"
+                                   "[peer \"y\"]\naddress = z\n");
+    struct error err = ERROR_INIT;
+
+    error_set(&err, ERR_TLS, "/t/ca-cert.pem: No such file");
+    assert_int_equal(conf_wrap(conf, "tls", "dir", &err), -1);
+    assert_string_equal(err.text, "f:5: tls.dir: /t/ca-cert.pem: No such file");
+    assert_int_equal(err.code, ERR_TLS);
+    error_set(&err, ERR_IO, "no");
+    conf_wrap(conf, "daemon", "state-dir", &err);
+    assert_string_equal(err.text, "f: daemon.state-dir (default): no");
+    conf_free(conf);
 }
 
 static void two_peers_of_one_identity_are_refused(void **state)
@@ -510,6 +542,7 @@ int main(void)
         cmocka_unit_test(wrong_values_name_place_value_and_limit),
         cmocka_unit_test(a_list_is_bounded),
         cmocka_unit_test(paths_too_long_for_sockets_are_refused),
+        cmocka_unit_test(what_use_shows_names_the_place),
         cmocka_unit_test(two_peers_of_one_identity_are_refused),
         cmocka_unit_test(more_than_1024_peers_are_refused),
         cmocka_unit_test(what_needs_a_restart_is_named),

@@ -294,10 +294,11 @@ static void hosts_and_ports(void **state)
 static void what_is_no_address_is_refused(void **state)
 {
     char word[400];
-    static const char *const words[] = {"a:",   "a:b",    "a:65536", "a:-1",
-                                        "[::1", "[::1]7", "[::1]:",  "[a]:7",
-                                        "a b",  "a/b",    "**",      "[]:7",
-                                        "a,b"};
+    static const char *const words[] = {
+        "a:",    "a:b",  "a:65536", "a:-1",  "[::1",      "[::1]7", "[::1]:",
+        "[a]:7", "a b",  "a/b",     "**",    "[]:7",      "a,b",    "300.1.1.1",
+        "1.2.3", "7",    "a.7",     "1:2:3", "[1::2::3]", "[::1%]", "::fffff",
+        "a%b",   "a..b", ".a",      "-a"};
     char host[PARSE_HOST_SIZE] = "as it was";
     unsigned port = 42;
     struct error err = ERROR_INIT;

@@ -217,6 +217,26 @@ static void options_reach_the_socket(void **state)
     close(fd);
 }
 
+static void what_listening_needs_can_be_asked(void **state)
+{
+    struct sock_address address, taken;
+    struct error err = ERROR_INIT;
+
+    assert_int_equal(sock_check_congestion("reno", &err), 0);
+    assert_int_equal(sock_check_congestion("no-such-one", &err), -1);
+    assert_int_equal(err.code, ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "reno")); /* what there is */
+    assert_int_equal(sock_parse_address("127.0.0.1:0", 1, &address, &err), 0);
+    int fd = sock_listen(&address, 1, &err);
+    assert_true(fd >= 0);
+    assert_int_equal(sock_get_local(fd, &taken, &err), 0);
+    assert_int_equal(sock_check_listen(&taken, &err), 0); /* in use */
+    assert_int_equal(sock_parse_address("192.0.2.77:5", 1, &address, &err), 0);
+    assert_int_equal(sock_check_listen(&address, &err), -1);
+    assert_non_null(strstr(err.text, "listening on 192.0.2.77:5: "));
+    close(fd);
+}
+
 static void options_of_a_unix_socket_are_ignored(void **state)
 {
     char name[16] = "x";
@@ -242,6 +262,7 @@ int main(void)
         cmocka_unit_test(any_address_takes_ipv4_too),
         cmocka_unit_test(accepting_on_what_does_not_listen_is_an_error),
         cmocka_unit_test(options_reach_the_socket),
+        cmocka_unit_test(what_listening_needs_can_be_asked),
         cmocka_unit_test(options_of_a_unix_socket_are_ignored),
     };
     return cmocka_run_group_tests_name("sock", tests, NULL, NULL);

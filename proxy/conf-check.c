@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Whether this host is as its configuration says. */
+#include "proxy/conf-check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "transport/tls.h"
+#include "util/cleanup.h"
+#include "util/parse.h"
+#include "util/path.h"
+#include "util/sock.h"
+
+static int refuse(const struct conf *conf, const char *section, const char *key,
+                  struct error *err)
+{
+    err->code = ERR_CONFIG;
+    return conf_wrap(conf, section, key, err);
+}
+
+struct tls *conf_check_tls(const struct conf *conf, struct error *err)
+{
+    struct tls *tls = tls_load(conf->tls_dir, err);
+
+    if (!tls) {
+        conf_wrap(conf, "tls", "dir", err);
+    }
+    return tls;
+}
+
+/* A directory that is there, or whose parent is. *ret_exists says which. */
+static int check_directory(const char *path, bool *ret_exists,
+                           struct error *err)
+{
+    struct stat st;
+    CLEANUP_FREE char *parent = strdup(path);
+
+    if (!parent) {
+        return error_set(err, ERR_NO_MEMORY, "out of memory");
+    }
+    *ret_exists = !stat(path, &st);
+    if (!*ret_exists && errno == ENOENT) {
+        char *slash = strrchr(parent, '/');
+        slash[slash == parent] = '\0';
+        if (access(parent, W_OK | X_OK)) {
+            return error_set_errno(err, ERR_CONFIG, errno,
+                                   "making \"%s\" in \"%s\"", path, parent);
+        }
+        return 0;
+    }
+    if (*ret_exists && !S_ISDIR(st.st_mode)) {
+        return error_set(err, ERR_CONFIG, "\"%s\" is not a directory", path);
+    }
+    if (!*ret_exists || access(path, R_OK | W_OK | X_OK)) {
+        return error_set_errno(err, ERR_CONFIG, errno, "directory \"%s\"",
+                               path);
+    }
+    return 0;
+}
+
+static bool is_in_dir(const char *path, const char *dir)
+{
+    size_t length = (size_t)(strrchr(path, '/') - path);
+    return strlen(dir) == length && !memcmp(path, dir, length);
+}
+
+static int check_listen(const struct conf *conf, struct error *err)
+{
+    for (size_t i = 0; i < conf->listen.count; i++) {
+        struct sock_address address;
+        if (sock_parse_address(conf->listen.items[i], CONF_DEFAULT_PORT,
+                               &address, err) ||
+            sock_check_listen(&address, err)) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int conf_check_start(const struct conf *conf, struct error *err)
+{
+    struct error why = ERROR_INIT;
+    bool exists;
+
+    if (check_directory(conf->state_dir, &exists, &why)) {
+        refuse(conf, "daemon", "state-dir", &why);
+    } else if (check_directory(conf->run_dir, &exists, &why)) {
+        refuse(conf, "daemon", "run-dir", &why);
+    } else if ((exists || !is_in_dir(conf->api_socket, conf->run_dir)) &&
+               path_check_listen(conf->api_socket, &why)) {
+        refuse(conf, "api", "socket", &why);
+    } else if (check_listen(conf, &why)) {
+        refuse(conf, "listen", "address", &why);
+    } else {
+        return conf_check_reload(conf, err);
+    }
+    return error_copy(err, &why);
+}
+
+int conf_check_reload(const struct conf *conf, struct error *err)
+{
+    struct error why = ERROR_INIT;
+
+    if (*conf->congestion && sock_check_congestion(conf->congestion, &why)) {
+        refuse(conf, "migration", "congestion", &why);
+        return error_copy(err, &why);
+    }
+    return 0;
+}
+
+static void warn_of_buffer(const struct conf *conf, conf_check_cb cb)
+{
+    uint64_t memory_bytes =
+        (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    struct error err = ERROR_INIT;
+    char buffer[32], memory[32];
+
+    if (conf->switchover_buffer_bytes < memory_bytes) {
+        return;
+    }
+    error_set(&err, ERR_CONFIG,
+              "%s are not less than the memory of this host, %s; until that is "
+              "put right no guest can be moved",
+              parse_format_size(conf->switchover_buffer_bytes, buffer,
+                                sizeof(buffer)),
+              parse_format_size(memory_bytes, memory, sizeof(memory)));
+    conf_wrap(conf, "migration", "switchover-buffer", &err);
+    cb(err.text);
+}
+
+void conf_check_warn(const struct conf *conf, conf_check_cb cb)
+{
+    for (size_t i = 0; i < conf->socket_dirs.count; i++) {
+        struct error err = ERROR_INIT;
+        char text[sizeof(err.text) + 80];
+        if (path_check_directory(conf->socket_dirs.items[i], &err)) {
+            conf_wrap(conf, "qemu", "socket-dirs", &err);
+            snprintf(text, sizeof(text),
+                     "%s; until that is put right no guest in it can be moved",
+                     err.text);
+            cb(text);
+        }
+    }
+    warn_of_buffer(conf, cb);
+}
+
+void conf_check_warn_peers(const struct conf *conf, conf_check_cb cb)
+{
+    mp_time began = clock_now();
+
+    for (size_t i = 0; i < conf->peer_count; i++) {
+        const struct conf_peer *peer = &conf->peers[i];
+        struct sock_address address;
+        struct error err = ERROR_INIT;
+        if (sock_parse_address(peer->address, CONF_DEFAULT_PORT, &address,
+                               &err)) {
+            error_wrap(&err, "%.200s:%u: peer \"%s\"", conf->file, peer->line,
+                       peer->name);
+            cb(err.text);
+        }
+        if (clock_now() - began > CONF_CHECK_RESOLVE_TIME &&
+            i + 1 < conf->peer_count) {
+            error_set(&err, ERR_TIMEOUT,
+                      "%.200s: names are looked up too slowly, the addresses "
+                      "of the peers from \"%s\" on were not",
+                      conf->file, conf->peers[i + 1].name);
+            cb(err.text);
+            return;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* What only this host tells about a configuration, with its place in it. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proxy/conf-check.h"
+#include "util/cleanup.h"
+
+static char dir[] = "/tmp/test-conf-check-XXXXXX"; /* of all cases */
+
+/* format: a configuration that has DIR where %1$s stands. */
+static struct conf *must_parse(const char *format)
+{
+    struct error err = ERROR_INIT;
+    char text[1024];
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(text, sizeof(text), format, dir);
+#pragma GCC diagnostic pop
+    struct conf *conf = conf_parse_text(text, strlen(text), "f", &err);
+    if (!conf) {
+        fail_msg("%s", err.text);
+    }
+    return conf;
+}
+
+#define GOOD                                                                   \
+    "[daemon]\nname = a\nrun-dir = %1$s/run\nstate-dir = %1$s/state\n"         \
+    "[qemu]\nsocket-dirs = %1$s\n"
+#define HERE "[listen]\naddress = 127.0.0.1:1\n"
+
+static void assert_start_fails(const char *format, const char *start,
+                               const char *end)
+{
+    struct error err = ERROR_INIT;
+    struct conf *conf = must_parse(format);
+
+    assert_int_equal(conf_check_start(conf, &err), -1);
+    assert_int_equal(err.code, ERR_CONFIG);
+    if (strncmp(err.text, start, strlen(start)) || !strstr(err.text, end)) {
+        fail_msg("%s: not %s ... %s", err.text, start, end);
+    }
+    assert_int_equal(conf_check_start(conf, NULL), -1);
+    conf_free(conf);
+}
+
+static void a_good_one_passes_and_nothing_is_made(void **state)
+{
+    struct error err = ERROR_INIT;
+    struct conf *conf = must_parse(GOOD HERE "[migration]\ncongestion = reno");
+    char path[128];
+
+    if (conf_check_start(conf, &err)) {
+        fail_msg("%s", err.text);
+    }
+    snprintf(path, sizeof(path), "%s/run", dir);
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(path, sizeof(path), "%s/state", dir);
+    assert_int_equal(access(path, F_OK), -1);
+    conf_free(conf);
+}
+
+static void directories_must_be_possible(void **state)
+{
+    assert_start_fails(
+        "[daemon]\nstate-dir = %1$s/none/state\nrun-dir = %1$s\n",
+        "f:2: daemon.state-dir: making ", ": No such file or directory");
+    assert_start_fails("[daemon]\nstate-dir = %1$s\n\nrun-dir = %1$s/file\n",
+                       "f:4: daemon.run-dir: ", "/file\" is not a directory");
+    assert_start_fails("[daemon]\nstate-dir = %1$s/file/state\n",
+                       "f:2: daemon.state-dir: ", "Not a directory");
+    assert_start_fails("[daemon]\nstate-dir = %1$s\nrun-dir = %1$s\n"
+                       "[api]\nsocket = %1$s/file\n",
+                       "f:5: api.socket: cannot listen on ",
+                       "it exists and is not a socket");
+    assert_start_fails("[daemon]\nstate-dir = %1$s\nrun-dir = %1$s\n"
+                       "[api]\nsocket = %1$s/none/s\n",
+                       "f:5: api.socket: ", "No such file or directory");
+}
+
+static void addresses_must_be_those_of_the_host(void **state)
+{
+    assert_start_fails(GOOD "[listen]\naddress = 127.0.0.1:1 192.0.2.77:5\n",
+                       "f:8: listen.address: listening on 192.0.2.77:5: ", "");
+}
+
+static void congestion_control_is_the_kernels(void **state)
+{
+    assert_start_fails(
+        GOOD HERE "[migration]\ncongestion = no-such-one\n",
+        "f:10: migration.congestion: \"no-such-one\" is not known to this "
+        "kernel, and no module tcp_no-such-one was loaded for it "
+        "(net.ipv4.tcp_available_congestion_control: ",
+        ")");
+    struct error err = ERROR_INIT;
+    struct conf *conf = must_parse("[migration]\ncongestion = no-such-one\n");
+    assert_int_equal(conf_check_reload(conf, &err), -1);
+    assert_memory_equal(err.text, "f:2: migration.congestion: ", 27);
+    conf_free(conf);
+}
+
+static void certificates_are_named_with_their_option(void **state)
+{
+    struct error err = ERROR_INIT;
+    struct conf *conf = must_parse("[tls]\ndir = %1$s\n");
+    char text[256];
+
+    assert_null(conf_check_tls(conf, &err));
+    snprintf(text, sizeof(text),
+             "f:2: tls.dir: %s/ca-cert.pem: No such file or directory", dir);
+    assert_string_equal(err.text, text);
+    conf_free(conf);
+}
+
+static char said[2048];
+
+static void say_cb(const char *text)
+{
+    size_t used = strlen(said);
+    snprintf(said + used, sizeof(said) - used, "%s\n", text);
+}
+
+static void what_stops_guests_is_a_warning(void **state)
+{
+    struct conf *conf =
+        must_parse("[qemu]\nsocket-dirs = %1$s %1$s/none\n"
+                   "[peer \"b\"]\naddress = 127.0.0.1\n"
+                   "[peer \"c\"]\naddress = fe80::1%%nosuchif\n");
+    char start[256];
+
+    said[0] = '\0';
+    conf_check_warn(conf, say_cb);
+    snprintf(start, sizeof(start),
+             "f:2: qemu.socket-dirs: directory \"%s/none\": No such", dir);
+    assert_memory_equal(said, start, strlen(start));
+    assert_null(strstr(strchr(said, '\n') + 1, "\n"));
+    said[0] = '\0';
+    conf_check_warn_peers(conf, say_cb);
+    assert_memory_equal(said, "f:5: peer \"c\": address \"fe80::1%", 32);
+    assert_null(strstr(strchr(said, '\n') + 1, "\n"));
+    conf_free(conf);
+}
+
+static int make_dir(void **state)
+{
+    char path[128];
+
+    if (!mkdtemp(dir)) {
+        return -1;
+    }
+    snprintf(path, sizeof(path), "%s/file", dir);
+    CLEANUP_FD int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    return fd < 0 ? -1 : 0;
+}
+
+static int remove_dir(void **state)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/file", dir);
+    unlink(path);
+    return rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_one_passes_and_nothing_is_made),
+        cmocka_unit_test(directories_must_be_possible),
+        cmocka_unit_test(addresses_must_be_those_of_the_host),
+        cmocka_unit_test(congestion_control_is_the_kernels),
+        cmocka_unit_test(certificates_are_named_with_their_option),
+        cmocka_unit_test(what_stops_guests_is_a_warning),
+    };
+    return cmocka_run_group_tests_name("conf-check", tests, make_dir,
+                                       remove_dir);
+}
