@@ -107,8 +107,9 @@ static void on_output(void *arg, struct endpoint *ep, const uint8_t *data,
 static void on_progress(void *arg, struct endpoint *ep, bool more)
 {
     struct carrier_core *core = arg;
-    if (carrier_pages_has_begun(core)) {
-        carrier_core_set_phase(core, MUX_PHASE_POSTCOPY);
+    enum mux_phase phase;
+    if (carrier_pages_take_phase(core, &phase)) {
+        carrier_core_set_phase(core, phase);
     }
     if (more && !core->in_turn) {
         carrier_lanes_pump(core, false);

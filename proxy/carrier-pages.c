@@ -47,7 +47,8 @@ struct carrier_pages {
     struct pages *pages; /* NULL: not begun, or the stream is carried unread */
     bool splits_preempt;
     char refusal[120];         /* why pages is NULL, "": it need not be there */
-    bool begun_due;            /* postcopy has begun, nobody was told */
+    bool phase_due;            /* a phase follows from the stream ... */
+    enum mux_phase phase;      /* ... this one */
     struct small_pages *sizes; /* to be translated; NULL: none */
     struct chunk *held; /* the head, until it is whole; only with sizes */
     size_t held_bytes;
@@ -97,6 +98,12 @@ static bool is_reordering(const struct carrier_pages *cp)
 }
 
 /* In. -------------------------------------------------------------------- */
+
+static void set_phase_due(struct carrier_pages *cp, enum mux_phase phase)
+{
+    cp->phase_due = true;
+    cp->phase = phase;
+}
 
 /* The head is over: pages may follow. */
 static void begin(struct carrier_core *core, const struct stream_head *head)
@@ -176,6 +183,12 @@ static int take_head(struct carrier_core *core, const uint8_t *data,
     }
     core->head_ended = true;
     carrier_ends_head(core);
+    if (core->phase == MUX_PHASE_SETUP &&
+        stream_head_state(core->head) == STREAM_HEAD_DONE) {
+        /* what comes now is RAM: a guest that the buffer of setup holds would
+         * be taken whole until QMP says that setup is over */
+        set_phase_due(cp, MUX_PHASE_PRECOPY);
+    }
     if (cp->held) {
         return send_translated(core, err);
     }
@@ -195,7 +208,7 @@ static size_t watch(struct carrier_core *core, const uint8_t *data,
     }
     size_t at = pages_watch_main(cp->pages, data, len_bytes);
     if (at < len_bytes || is_reordering(cp)) {
-        cp->begun_due = true;
+        set_phase_due(cp, MUX_PHASE_POSTCOPY);
         cp->splits_preempt = true;
         carrier_log(core, LOG_LEVEL_INFO,
                     "postcopy has begun in the stream, pages are reordered");
@@ -260,15 +273,17 @@ const struct endpoint_intake carrier_pages_intake = {
     .take = intake_take,
 };
 
-bool carrier_pages_has_begun(struct carrier_core *core)
+bool carrier_pages_take_phase(struct carrier_core *core,
+                              enum mux_phase *ret_phase)
 {
     struct carrier_pages *cp = core->pages;
-    bool begun = cp && cp->begun_due;
 
-    if (begun) {
-        cp->begun_due = false;
+    if (!cp || !cp->phase_due) {
+        return false;
     }
-    return begun;
+    cp->phase_due = false;
+    *ret_phase = cp->phase;
+    return true;
 }
 
 /* Times. ----------------------------------------------------------------- */

@@ -52,8 +52,10 @@ void carrier_pages_fill(struct carrier_core *core);
 /* What was acknowledged meanwhile. */
 void carrier_pages_acked(struct carrier_core *core);
 
-/* True once, when postcopy has begun: the phase is to follow. */
-bool carrier_pages_has_begun(struct carrier_core *core);
+/* True once for each phase that follows from the stream: precopy behind the
+ * head, postcopy where it begins. */
+bool carrier_pages_take_phase(struct carrier_core *core,
+                              enum mux_phase *ret_phase);
 
 /* The state of the stream behind its head, for people. */
 void carrier_pages_format_state(const struct carrier_core *core, char *buf,

@@ -259,6 +259,7 @@ static void start_side(struct rig *rig, int i, const struct rig_params *params)
         .switchover_buffer_bytes = params->switchover_buffer_bytes
                                        ? params->switchover_buffer_bytes
                                        : 8 << 20,
+        .small_pages = i == SRC ? params->small_pages : NULL,
         .ping_interval = 50 * MP_MS,
         .bandwidth_bytes_per_second = params->bandwidth_bytes_per_second
                                           ? params->bandwidth_bytes_per_second

@@ -50,6 +50,7 @@ struct rig_params {
     uint64_t switchover_buffer_bytes;    /* 0: 8 MiB */
     mp_time connect_timeout;             /* 0: 5 s */
     pid_t qemu_pid;
+    const struct small_pages *small_pages; /* of the source's carrier */
     bool no_lanes;      /* rig_connect_lanes() is called by the test */
     bool no_dst_listen; /* rig_listen_dst() is called by the test */
     int dst_backlog;    /* 0: 8 */

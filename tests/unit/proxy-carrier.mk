@@ -3,6 +3,7 @@ if HAVE_CMOCKA
 proxy_carrier_tests = \
 	tests/unit/test-carrier.t \
 	tests/unit/test-carrier-ends.t \
+	tests/unit/test-carrier-head.t \
 	tests/unit/test-carrier-rate.t \
 	tests/unit/test-endpoint.t \
 	tests/unit/test-latency.t \
@@ -20,6 +21,9 @@ tests_unit_test_carrier_t_LDADD = $(proxy_carrier_ldadd)
 tests_unit_test_carrier_ends_t_SOURCES = tests/unit/test-carrier-ends.c \
 	$(proxy_carrier_rig)
 tests_unit_test_carrier_ends_t_LDADD = $(proxy_carrier_ldadd)
+tests_unit_test_carrier_head_t_SOURCES = tests/unit/test-carrier-head.c \
+	tests/unit/test-stream-input.h $(proxy_carrier_rig)
+tests_unit_test_carrier_head_t_LDADD = $(proxy_carrier_ldadd)
 tests_unit_test_carrier_rate_t_SOURCES = tests/unit/test-carrier-rate.c
 tests_unit_test_carrier_rate_t_LDADD = $(proxy_carrier_ldadd)
 tests_unit_test_latency_t_SOURCES = tests/unit/test-latency.c
