@@ -107,7 +107,8 @@ static int set_text(const struct api_member *member, struct json_object *value,
             member, value, err,
             "a name of A-Z a-z 0-9 . _ - other than \".\" and \"..\"");
     }
-    if (member->type == API_MEMBER_NAME && has_control_chars(text)) {
+    if ((member->type == API_MEMBER_NAME || member->type == API_MEMBER_TEXT) &&
+        has_control_chars(text)) {
         return refuse(member, value, err, "free of control characters");
     }
     if (member->type == API_MEMBER_PATH && path_check_socket(text, err) < 0) {
@@ -233,6 +234,7 @@ static int set_member(const struct api_member *member,
     switch (member->type) {
     case API_MEMBER_ID:
     case API_MEMBER_NAME:
+    case API_MEMBER_TEXT:
     case API_MEMBER_PATH:
         return set_text(member, value, field, err);
     case API_MEMBER_UUID:

@@ -23,6 +23,7 @@ enum api_member_type {
     API_MEMBER_NAME,    /* text: char[API_NAME_MAX + 1] */
     API_MEMBER_UUID,    /* text, 8-4-4-4-12 hex digits: char[...SIZE + 1],
                          * lower case */
+    API_MEMBER_TEXT,    /* text of max bytes: char[max + 1] */
     API_MEMBER_PATH,    /* text, a socket's: char[PATH_SOCKET_MAX + 1] */
     API_MEMBER_WORD,    /* one of words: int, its place among them */
     API_MEMBER_COUNT,   /* whole number from min to max: unsigned */

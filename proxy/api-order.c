@@ -25,6 +25,12 @@ const struct api_member api_incoming_members[] = {
     {.name = NULL},
 };
 
+const struct api_member api_close_members[] = {
+    {"note", API_MEMBER_TEXT, false, offsetof(struct api_close, note), NULL, 1,
+     API_NOTE_MAX},
+    {.name = NULL},
+};
+
 int api_limits_parse(struct json_object *body, struct api_limits *ret_limits,
                      struct error *err)
 {
@@ -58,5 +64,19 @@ int api_incoming_parse(struct json_object *body,
         return -1;
     }
     *ret_incoming = incoming;
+    return 0;
+}
+
+int api_close_parse(struct json_object *body, struct api_close *ret_close,
+                    struct error *err)
+{
+    struct api_close close = {.note = ""};
+    uint32_t given;
+
+    if (api_members_parse(api_close_members, "POST /v1/migrations/{id}/close",
+                          body, &close, &given, err) < 0) {
+        return -1;
+    }
+    *ret_close = close;
     return 0;
 }

@@ -18,6 +18,7 @@ const struct api_route api_routes[] = {
     {API_HTTP_POST, "/v1/migrations/{id}/cancel", API_ACTION_CANCEL, "local"},
     {API_HTTP_POST, "/v1/migrations/{id}/postcopy", API_ACTION_POSTCOPY,
      "local"},
+    {API_HTTP_POST, "/v1/migrations/{id}/close", API_ACTION_CLOSE, "local"},
     {API_HTTP_POST, "/v1/incoming", API_ACTION_ADD_INCOMING, "destination"},
     {API_HTTP_GET, "/v1/incoming", API_ACTION_LIST_INCOMING, "local"},
     {API_HTTP_DELETE, "/v1/incoming/{id}", API_ACTION_REMOVE_INCOMING, "local"},

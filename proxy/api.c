@@ -114,6 +114,22 @@ static int call_set(struct api_call *call, struct json_object **ret_object,
                                err);
 }
 
+/* The note may be left out, and the body with it. */
+static int call_close(struct api_call *call, struct json_object **ret_object,
+                      struct error *err)
+{
+    CLEANUP(put_object) struct json_object *body = NULL;
+    struct api_close close = {.note = ""};
+
+    if (call->head->body_bytes > 0 &&
+        (parse_body(call, &body, err) < 0 ||
+         api_close_parse(body, &close, err) < 0)) {
+        return -1;
+    }
+    return call->api->ops->close(call->api->arg, call->id, &close, ret_object,
+                                 err);
+}
+
 static int call_add_incoming(struct api_call *call,
                              struct json_object **ret_object, struct error *err)
 {
@@ -206,6 +222,9 @@ static int call_op(struct api_call *call, struct api_reply *reply,
     if (call->route->action == API_ACTION_SET) {
         return call_set(call, ret_object, err);
     }
+    if (call->route->action == API_ACTION_CLOSE) {
+        return call_close(call, ret_object, err);
+    }
     if (call->route->action == API_ACTION_ADD_INCOMING) {
         return call_add_incoming(call, ret_object, err);
     }
@@ -215,6 +234,7 @@ static int call_op(struct api_call *call, struct api_reply *reply,
     switch (call->route->action) {
     case API_ACTION_MIGRATE:
     case API_ACTION_SET:
+    case API_ACTION_CLOSE:
     case API_ACTION_ADD_INCOMING:
         break;
     case API_ACTION_LIST:

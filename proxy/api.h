@@ -28,6 +28,7 @@ struct loop;
 /* Limits, in bytes without the final NUL. */
 #define API_MULTIFD_MAX 16
 #define API_DOWNTIME_MS_MAX 60000
+#define API_NOTE_MAX 500         /* of a person, about how it was settled */
 #define API_SECONDS_MAX 604800   /* a week: timeout, postcopy after */
 #define API_BODY_MAX (64 * 1024) /* of a request */
 #define API_CONNECTIONS_MAX 256  /* further ones wait for one to end */
@@ -72,6 +73,11 @@ struct api_limits {
     unsigned max_downtime_ms;
 };
 
+/* What POST /v1/migrations/ID/close says. */
+struct api_close {
+    char note[API_NOTE_MAX + 1]; /* "": none */
+};
+
 /* What POST /v1/incoming says: the QEMU at qmp_path waits for guest vm. */
 struct api_incoming {
     char vm[API_NAME_MAX + 1];
@@ -112,6 +118,11 @@ struct api_ops {
      * the limit has no effect any more, ERR_UNSUPPORTED at the destination. */
     int (*set)(void *arg, const char *id, const struct api_limits *limits,
                struct json_object **ret_body, struct error *err);
+    /* POST /v1/migrations/ID/close: settled by a person; the answer is the
+     * migration. ERR_CONFLICT where it is under way, ERR_TOO_LATE where it has
+     * ended otherwise or was closed. */
+    int (*close)(void *arg, const char *id, const struct api_close *close,
+                 struct json_object **ret_body, struct error *err);
     /* POST /v1/incoming: takes the place of what was said of this guest before.
      * The answer has the id by which it is removed. */
     int (*add_incoming)(void *arg, const struct api_incoming *incoming,

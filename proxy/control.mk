@@ -15,6 +15,7 @@ libmpproxy_la_SOURCES += \
 	proxy/manager.c proxy/manager.h \
 	proxy/incoming.c proxy/incoming.h \
 	proxy/manager-api.c \
+	proxy/manager-close.c \
 	proxy/manager-events.c \
 	proxy/manager-metrics.c \
 	proxy/manager-peer.c \

@@ -301,6 +301,7 @@ const struct api_ops manager_api_ops = {
     .cancel = op_cancel,
     .postcopy = op_postcopy,
     .set = op_set,
+    .close = manager_close,
     .add_incoming = op_add_incoming,
     .list_incoming = op_list_incoming,
     .remove_incoming = op_remove_incoming,

@@ -26,6 +26,19 @@ void manager_on_change(void *arg, struct migration *m)
     json_object_put(object);
 }
 
+void manager_publish_record(struct manager *manager, json_object *shown)
+{
+    json_object *object;
+
+    if (!manager->api) {
+        return;
+    }
+    object = json_object_new_object();
+    json_object_object_add(object, "migration", json_object_get(shown));
+    api_publish(manager->api, "migration", object);
+    json_object_put(object);
+}
+
 /* How far each is, once a second as long as there is one. */
 void manager_progress_cb(void *arg)
 {

@@ -46,6 +46,14 @@ struct manager {
 void manager_on_change(void *arg, struct migration *m);
 void manager_progress_cb(void *arg);
 
+/* A record as it is shown. */
+void manager_publish_record(struct manager *manager, json_object *shown);
+
+/* manager-close.c: for the API; and whether a person is still needed. */
+int manager_close(void *arg, const char *id, const struct api_close *close,
+                  json_object **ret_body, struct error *err);
+bool manager_needs_attention(const struct ended *ended);
+
 /* manager-metrics.c */
 void manager_count_ended(struct manager *manager, struct migration *m);
 int manager_write_metrics(void *arg, FILE *out, struct error *err);

@@ -63,13 +63,6 @@ static const char *role_name(bool is_source)
     return is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION;
 }
 
-static bool needs_attention(const struct ended *ended)
-{
-    const char *state = "";
-    json_value_text(ended->record, "state", &state);
-    return !strcmp(state, "attention");
-}
-
 /* Old records go, the oldest first; those that need a person stay longer. */
 static void prune(struct manager *manager)
 {
@@ -78,7 +71,7 @@ static void prune(struct manager *manager)
         if (manager->ended_count <= manager->env.conf->records) {
             return;
         }
-        bool keep = needs_attention(ended) &&
+        bool keep = manager_needs_attention(ended) &&
                     manager->ended_count <= 2 * manager->env.conf->records;
         if (!ended->unfinished && !keep &&
             !manager_find_active(manager, ended->id, ended->is_source, NULL)) {

@@ -408,6 +408,7 @@ json_object *migration_to_json(struct migration *m)
     add_text(object, "guest_is_on", m->guest_is_on);
     json_object_object_add(object, "error", migration_failure_to_json(m));
     add_text(object, "advice", m->advice);
+    json_object_object_add(object, "closed", NULL); /* manager-close.c */
     add_times(object, m);
     json_object_object_add(object, "progress",
                            m->is_source ? source_progress_to_json(m)

@@ -78,12 +78,17 @@ static char *age_cell(struct json_object *migration)
                                            text, sizeof(text)));
 }
 
-/* A refused one has failed, too, but its destination's QEMU can be used. */
+/* A refused one has failed, too, but its destination's QEMU can be used; a
+ * closed one was in attention. */
 static char *state_cell(struct json_object *migration)
 {
+    struct json_object *closed = NULL;
     bool is_refused = false;
 
     json_value_bool(migration, "refused", &is_refused);
+    if (json_value_object(migration, "closed", &closed)) {
+        return make_cell("closed");
+    }
     return is_refused ? make_cell("refused") : text_cell(migration, "state");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* migproxyctl set and incoming: orders with a body. */
+/* migproxyctl set, close and incoming: orders with a body. */
 #include <json-c/json.h>
 #include <stdio.h>
 
@@ -74,6 +74,38 @@ int ctl_set(const struct ctl_call *call)
         ctl_output_json(answer);
     } else {
         print_limits(call, answer);
+    }
+    return CTL_EXIT_DONE;
+}
+
+/* ---- close ---- */
+
+enum { CLOSE_NOTE };
+
+const struct ctl_option ctl_close_options[] = {
+    {"note", "TEXT", "how it was settled, for the record", .member = "note"},
+    {.name = NULL},
+};
+
+const char ctl_close_details[] =
+    "When you have done what its advice says; on each host that shows it in\n"
+    "attention. Touches no QEMU.\n";
+
+int ctl_close(const struct ctl_call *call)
+{
+    CLEANUP_JSON struct json_object *body = json_object_new_object();
+    CLEANUP_JSON struct json_object *answer = NULL;
+
+    ctl_body_add_text(call, ctl_close_options, CLOSE_NOTE, body, "note");
+    enum ctl_exit status = ctl_ask_of_id(call, "POST", "close", body, &answer);
+    if (status != CTL_EXIT_DONE) {
+        return (int)status;
+    }
+    if (call->json) {
+        ctl_output_json(answer);
+    } else {
+        ctl_output_print(stdout, "Migration %s: %s, closed\n", call->id,
+                         ctl_report_state(answer));
     }
     return CTL_EXIT_DONE;
 }

@@ -244,6 +244,7 @@ static void print_text(const char *name, const char *text)
 static void print_error(struct json_object *migration)
 {
     struct json_object *error = get_object(migration, "error");
+    struct json_object *closed = get_object(migration, "closed");
     const char *text;
 
     if (error) {
@@ -254,6 +255,10 @@ static void print_error(struct json_object *migration)
     }
     if (json_value_text(migration, "advice", &text)) {
         print_text("advice", text);
+    }
+    if (closed) {
+        print_line("closed", "at %s", get_text(closed, "at", "?"));
+        print_text("", get_text(closed, "note", ""));
     }
 }
 
@@ -448,7 +453,9 @@ static void print_mode(struct json_object *migration)
 static void print_head(struct json_object *migration)
 {
     const char *result = get_result(migration);
+    struct json_object *closed = get_object(migration, "closed");
     const char *how = is_true(migration, "refused") ? "refused by preflight"
+                      : closed                      ? "attention, closed"
                       : result                      ? result
                                : ctl_report_state(migration);
 
@@ -457,7 +464,8 @@ static void print_head(struct json_object *migration)
         get_text(migration, "id", "?"), get_text(migration, "vm", "?"),
         is_incoming(migration) ? "from" : "to",
         get_text(migration, "peer", "?"),
-        result && !strcmp(result, "attention") ? "needs attention" : how);
+        result && !strcmp(result, "attention") && !closed ? "needs attention"
+                                                          : how);
 }
 
 /* Times of page requests; none where there were none. */

@@ -64,10 +64,12 @@ int ctl_host(const struct ctl_call *call);
 
 extern const struct ctl_option ctl_set_options[];
 extern const struct ctl_option ctl_incoming_options[];
+extern const struct ctl_option ctl_close_options[];
 extern const char ctl_set_details[], ctl_incoming_details[];
-extern const char ctl_watch_details[];
+extern const char ctl_watch_details[], ctl_close_details[];
 
 int ctl_set(const struct ctl_call *call);
+int ctl_close(const struct ctl_call *call);
 int ctl_incoming(const struct ctl_call *call);
 int ctl_watch(const struct ctl_call *call);
 

@@ -37,6 +37,8 @@ static const struct ctl_command commands[] = {
      "Of one that has ended it does nothing. After the point of no return the\n"
      "daemon refuses.\n",
      NULL, ctl_cancel},
+    {"close", CTL_TAKES_ID, "say that a migration in attention was settled",
+     ctl_close_details, ctl_close_options, ctl_close},
     {"set", CTL_TAKES_ID, "change the limits of a migration", ctl_set_details,
      ctl_set_options, ctl_set},
     {"postcopy", CTL_TAKES_ID, "switch a migration to postcopy now", NULL, NULL,

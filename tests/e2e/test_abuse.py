@@ -116,6 +116,26 @@ def test_source_qemu_dies_in_postcopy(lab):
     assert "recovery.md#source-ended-in-postcopy" in shown["advice"], shown
     assert shown["guest_is_on"] == there["guest_is_on"] == "destination"
     assert move.destination.alive
+    for daemon in (a, b):
+        assert_is_closed(daemon, move)
+        assert move.destination.alive
+
+
+def assert_is_closed(daemon, move):
+    """Once, on this host alone, and for good; what it failed of stays."""
+    path = f"/v1/migrations/{move.id}/close"
+    before = move.show(daemon)
+    assert before["closed"] is None
+    status, shown = daemon.api("POST", path, {"note": f"by {daemon.name}"})
+    assert status == 200, shown
+    daemon.kill()
+    daemon.start()
+    shown = move.show(daemon)
+    assert shown["closed"]["note"] == f"by {daemon.name}", shown
+    assert shown["error"] == before["error"]
+    assert shown["result"] == "attention"
+    status, answer = daemon.api("POST", path, {})
+    assert (status, answer["error"]["class"]) == (409, "too-late"), answer
 
 
 def test_silent_path_in_postcopy(lab):

@@ -87,6 +87,14 @@ static int set_op(void *arg, const char *id, const struct api_limits *limits,
     return id_op(arg, "set", id, ret_body, err);
 }
 
+static int close_op(void *arg, const char *id, const struct api_close *close,
+                    struct json_object **ret_body, struct error *err)
+{
+    struct api_fixture *f = arg;
+    f->close = *close;
+    return id_op(arg, "close", id, ret_body, err);
+}
+
 static int add_incoming_op(void *arg, const struct api_incoming *incoming,
                            struct json_object **ret_body, struct error *err)
 {
@@ -136,6 +144,7 @@ const struct api_ops api_fixture_ops = {
     .cancel = cancel_op,
     .postcopy = postcopy_op,
     .set = set_op,
+    .close = close_op,
     .add_incoming = add_incoming_op,
     .list_incoming = list_incoming_op,
     .remove_incoming = remove_incoming_op,

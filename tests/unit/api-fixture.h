@@ -37,6 +37,7 @@ struct api_fixture {
     char id[ID_MAX + 1];
     struct api_migrate migrate;
     struct api_limits limits;
+    struct api_close close;
     struct api_incoming incoming;
 
     char answer[ANSWER_SIZE]; /* of the last request, terminated */

@@ -165,6 +165,7 @@ static const char *openapi_type(enum api_member_type type)
     switch (type) {
     case API_MEMBER_ID:
     case API_MEMBER_NAME:
+    case API_MEMBER_TEXT:
     case API_MEMBER_UUID:
     case API_MEMBER_PATH:
     case API_MEMBER_WORD:
@@ -250,6 +251,7 @@ static void openapi_has_each_member_with_its_limits(void **state)
     assert_request(doc, "MigrationRequest", api_migrate_members, true);
     assert_request(doc, "LimitsRequest", api_limits_members, false);
     assert_request(doc, "IncomingRequest", api_incoming_members, false);
+    assert_request(doc, "CloseRequest", api_close_members, false);
     assert_number(doc, must_find(doc, properties, 8, "max_downtime_ms") + 1, 10,
                   "default", API_DOWNTIME_MS_DEFAULT);
     close_doc(doc);
@@ -320,6 +322,8 @@ static void openapi_has_each_member_of_the_answers(void **state)
     assert_in_range(assert_documented(doc, from, "proxy/migration-json.c"), 45,
                     90);
     assert_in_range(assert_documented(doc, from, "proxy/manager-api.c"), 9, 20);
+    assert_in_range(assert_documented(doc, from, "proxy/manager-close.c"), 2,
+                    9);
     assert_in_range(assert_documented(doc, from, "proxy/incoming.c"), 5, 9);
     assert_in_range(assert_documented(doc, from, "proxy/manager-events.c"), 1,
                     9);

@@ -90,6 +90,34 @@ static void bad_limits_are_named(void **state)
     }
 }
 
+static void a_note_is_text_of_a_person(void **state)
+{
+    char body[API_NOTE_MAX + 32], note[API_NOTE_MAX + 2];
+    struct error err = ERROR_INIT;
+    struct api_close close;
+
+    memset(note, 'n', sizeof(note));
+    for (int extra = 0; extra <= 1; extra++) {
+        note[API_NOTE_MAX + extra] = '\0';
+        snprintf(body, sizeof(body), "{\"note\":\"%s\"}", note);
+        struct json_object *object = json(body);
+        assert_int_equal(api_close_parse(object, &close, &err), -extra);
+        json_object_put(object);
+        note[API_NOTE_MAX] = 'n';
+    }
+    assert_int_equal(strlen(close.note), API_NOTE_MAX);
+    assert_int_equal(err.code, ERR_BAD_REQUEST);
+    assert_non_null(strstr(err.text, "500"));
+    struct json_object *object = json("{\"note\":\"a\\nb\"}");
+    assert_int_equal(api_close_parse(object, &close, &err), -1);
+    assert_non_null(strstr(err.text, "control characters"));
+    json_object_put(object);
+    object = json("{}");
+    assert_int_equal(api_close_parse(object, &close, &err), 0);
+    assert_string_equal(close.note, "");
+    json_object_put(object);
+}
+
 #define UUID "7D6F2A52-4c0e-4c57-9d0e-6d6967707278"
 
 static void incoming_has_a_guest_and_a_path(void **state)
@@ -203,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_say_which_are_given),
         cmocka_unit_test(bad_limits_are_named),
+        cmocka_unit_test(a_note_is_text_of_a_person),
         cmocka_unit_test(incoming_has_a_guest_and_a_path),
         cmocka_unit_test(bad_incoming_is_named),
         cmocka_unit_test(the_last_word_counts),

@@ -48,6 +48,14 @@ static void each_path_reaches_its_op(void **state)
     assert_string_equal(f->called, "set");
     assert_string_equal(f->id, "x3");
     assert_int_equal(f->limits.max_downtime_ms, 7);
+    assert_int_equal(api_fixture_post(f, "/v1/migrations/x5/close",
+                                      "{\"note\":\"by hand\"}"),
+                     200);
+    assert_string_equal(f->called, "close");
+    assert_string_equal(f->id, "x5");
+    assert_string_equal(f->close.note, "by hand");
+    assert_int_equal(api_fixture_post(f, "/v1/migrations/x5/close", ""), 200);
+    assert_string_equal(f->close.note, "");
     assert_int_equal(
         api_fixture_post(f, "/v1/incoming", "{\"vm\":\"v\",\"qmp\":\"/q\"}"),
         201);
@@ -70,7 +78,7 @@ static void each_path_reaches_its_op(void **state)
     assert_int_equal(get_metrics(f), 500);
     api_fixture_assert_has(f, "\"no metrics today\"");
     f->fail_with = ERR_NONE;
-    assert_int_equal(f->calls, 12);
+    assert_int_equal(f->calls, 14);
 }
 
 static void a_migration_is_made(void **state)

@@ -481,6 +481,102 @@ static void a_used_qemu_waits_for_nobody(void **state)
     world_free(w);
 }
 
+/* --- closing what needed a person --------------------------------------- */
+
+static int close_at(struct world_host *host, const char *note,
+                    struct error *err)
+{
+    struct api_close close = {.note = ""};
+    json_object *body = NULL;
+
+    json_value_copy_text(close.note, sizeof(close.note), note);
+    int rc = manager_api_ops.close(host->manager, host->world->id, &close,
+                                   &body, err);
+    if (rc == 0) {
+        assert_non_null(find(body, "closed", "at"));
+    }
+    json_object_put(body);
+    return rc;
+}
+
+static void expect_refusal(struct world_host *host, enum error_code code,
+                           const char *text)
+{
+    struct error err = ERROR_INIT;
+
+    assert_int_equal(close_at(host, "", &err), -1);
+    assert_int_equal(err.code, code);
+    if (!strstr(err.text, text)) {
+        fail_msg("no \"%s\" in: %s", text, err.text);
+    }
+}
+
+static void expect_closed_by(struct world_host *host, const char *note)
+{
+    json_object *shown = world_show(host);
+
+    assert_string_equal(json_object_get_string(find(shown, "closed", "note")),
+                        note);
+    assert_string_equal(world_text(host, "state"), "attention");
+    assert_string_equal(world_text(host, "result"), "attention");
+    assert_string_equal(world_class(host), "qemu-gone");
+    assert_non_null(strstr(world_text(host, "advice"), "recovery.md#"));
+    json_object_put(shown);
+}
+
+static void one_in_attention_is_closed_on_each_host(void **state)
+{
+    struct world_params params = {.mode = API_MODE_PRECOPY,
+                                  .source.never_converges = true};
+    struct world *w = begin("closed", &params);
+    struct error err = ERROR_INIT;
+
+    assert_true(world_wait(w, is_counted));
+    expect_refusal(&w->source, ERR_CONFLICT, "under way (precopy)");
+    model_exit(w->source_qemu);
+    assert_true(world_run(w, 20.0 * all.slow));
+    expect_end(w, "attention");
+
+    world_break_store(&w->source);
+    expect_refusal(&w->source, ERR_IO, "record of migration");
+    world_mend_store(&w->source);
+    assert_int_equal(close_at(&w->source, "started anew", &err), 0);
+    expect_closed_by(&w->source, "started anew");
+    expect_refusal(&w->source, ERR_TOO_LATE, "was closed already, at 2");
+
+    world_kill(&w->source);
+    world_boot(&w->source);
+    expect_closed_by(&w->source, "started anew");
+    expect_refusal(&w->source, ERR_TOO_LATE, "was closed already");
+
+    /* the other end has a record of its own */
+    json_object *shown = world_show(&w->destination);
+    assert_null(find(shown, NULL, "closed"));
+    json_object_put(shown);
+    assert_int_equal(close_at(&w->destination, "", &err), 0);
+    expect_refusal(&w->destination, ERR_TOO_LATE, "was closed already");
+    world_free(w);
+}
+
+static void what_needs_nobody_is_not_closed(void **state)
+{
+    struct world_params params = {.mode = API_MODE_PRECOPY};
+    struct world *w = begin("not closed", &params);
+    struct error err = ERROR_INIT;
+    struct api_close close = {.note = ""};
+    json_object *body = NULL;
+
+    assert_true(world_run(w, 20.0 * all.slow));
+    expect_end(w, "completed");
+    expect_refusal(&w->source, ERR_TOO_LATE, "has ended (completed)");
+    expect_refusal(&w->destination, ERR_TOO_LATE, "has ended (completed)");
+    assert_int_equal(
+        manager_api_ops.close(w->source.manager, "nobody", &close, &body, &err),
+        -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +588,8 @@ int main(void)
         cmocka_unit_test(a_restart_before_any_number),
         cmocka_unit_test(limits_are_answered_as_ordered),
         cmocka_unit_test(a_used_qemu_waits_for_nobody),
+        cmocka_unit_test(one_in_attention_is_closed_on_each_host),
+        cmocka_unit_test(what_needs_nobody_is_not_closed),
     };
     return cmocka_run_group_tests_name("report", tests, set_up, tear_down);
 }

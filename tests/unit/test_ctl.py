@@ -17,8 +17,8 @@ from ctl_fake import (CTL, DEADLINE, DONE, FAILED, MIGRATE, Server, api, ctl,
 
 # ---- the command line ----
 
-COMMANDS = ["migrate", "list", "show", "cancel", "watch", "set", "postcopy",
-            "incoming", "peers", "host"]
+COMMANDS = ["migrate", "list", "show", "cancel", "close", "watch", "set",
+            "postcopy", "incoming", "peers", "host"]
 
 
 def test_help_names_each_command_and_option():
@@ -509,21 +509,6 @@ Migration m1 of vm1 to b: failed
   advice          look at the network
   guest is on     source host (this one)
 """
-
-
-def test_advice_is_shown_whole(api):
-    """Wrapped at words; commands are lines of their own, as they are."""
-    words = " ".join(f"word{i}" for i in range(300))
-    command = '  {"execute":"' + "x" * 90 + '"}'
-    advice = f"{words}\n{command}\nthe end"
-    api.follow = [{**FAILED, "advice": advice}]
-    lines = ctl(api, "show", "m1").out.splitlines()
-    shown = [line[18:] for line in lines[2:-1]]
-    assert lines[2].startswith("  advice          word0 word1 ")
-    assert all(line.startswith(" " * 18) for line in lines[3:-1])
-    assert shown[-2:] == [command, "the end"]
-    assert " ".join(shown[:-2]) == words
-    assert max(len(line) for line in lines[2:-3]) <= 80
 
 
 def test_the_report_of_a_postcopy(api):

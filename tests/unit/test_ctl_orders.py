@@ -75,6 +75,50 @@ def test_bad_incoming_is_usage(api, args, message):
     assert api.requests == []
 
 
+# ---- what needs a person ----
+
+def test_advice_is_shown_whole(api):
+    """Wrapped at words; commands are lines of their own, as they are."""
+    words = " ".join(f"word{i}" for i in range(300))
+    command = '  {"execute":"' + "x" * 90 + '"}'
+    advice = f"{words}\n{command}\nthe end"
+    api.follow = [{**FAILED, "advice": advice}]
+    lines = ctl(api, "show", "m1").out.splitlines()
+    shown = [line[18:] for line in lines[2:-1]]
+    assert lines[2].startswith("  advice          word0 word1 ")
+    assert all(line.startswith(" " * 18) for line in lines[3:-1])
+    assert shown[-2:] == [command, "the end"]
+    assert " ".join(shown[:-2]) == words
+    assert max(len(line) for line in lines[2:-3]) <= 80
+
+
+def test_close(api):
+    answer = migration("attention", "attention", closed={
+        "at": "2026-11-30T17:51:05.123456Z", "note": "runs on b"})
+    api.answers["POST", "/v1/migrations/m1/close"] = 200, answer
+    r = ctl(api, "close", "m1", "--note", "runs on b")
+    assert (r.status, r.out) == (0, "Migration m1: attention, closed\n")
+    assert api.requests == [
+        ("POST", "/v1/migrations/m1/close", {"note": "runs on b"})]
+    assert ctl(api, "close", "m1", "--json").out.startswith("{")
+    assert api.requests[1][2] == {}
+    api.answers["GET", "/v1/migrations/m1"] = 200, answer
+    text = ctl(api, "show", "m1").out
+    assert text.startswith("Migration m1 of vm1 to b: attention, closed\n")
+    assert ("  closed          at 2026-11-30T17:51:05.123456Z\n"
+            "                  runs on b\n") in text
+    api.answers["GET", "/v1/migrations"] = 200, {"migrations": [answer]}
+    assert " closed " in ctl(api, "list").out
+    for status, name, code in ((409, "conflict", 3), (409, "too-late", 3),
+                               (404, "not-found", 3), (500, "io", 1),
+                               (400, "bad-request", 2)):
+        api.answers["POST", "/v1/migrations/m1/close"] = status, {"error": {
+            "class": name, "message": "member \"note\" no",
+            "side": "local"}}
+        r = ctl(api, "close", "m1")
+        assert r.status == code and f"--note no ({name}" in r.err
+
+
 # ---- watch ----
 
 def event(kind, data, number=None):
