@@ -51,6 +51,7 @@ struct destination {
     enum qmp_migrate_status status;
     mp_time qemu_heard_at; /* its last answer or, in postcopy, byte */
     unsigned mute_ticks;   /* of QEMU, in a row */
+    bool source_active;    /* the source's QEMU has begun its first pass */
     bool asking_qemu;
     bool finished; /* every byte was delivered */
     bool asking_loaded;
@@ -110,6 +111,7 @@ void destination_loaded_cb(void *arg);
 /* On each tick: up to precopy whether QEMU answers at all; in a postcopy in
  * which nothing moves whether it is over, or does not answer either. */
 void destination_ask_qemu(struct destination *d);
+void destination_source_active(struct destination *d);
 void destination_prove(struct destination *d, struct peer_request *request);
 void destination_commit(struct destination *d, struct peer_request *request);
 void destination_finish(struct destination *d, struct peer_request *request);

@@ -102,6 +102,22 @@ static void on_paused(struct destination *d)
     }
 }
 
+/* This QEMU is active with the first bytes, while the source's still sets its
+ * migration up: precopy begins with what is the later. */
+static void enter_precopy(struct destination *d)
+{
+    if (d->m.state == MIGRATION_SETUP && d->source_active &&
+        d->status == QMP_MIGRATE_ACTIVE) {
+        migration_set_state(&d->m, MIGRATION_PRECOPY);
+    }
+}
+
+void destination_source_active(struct destination *d)
+{
+    d->source_active = true;
+    enter_precopy(d);
+}
+
 static void on_migration_event(struct destination *d,
                                enum qmp_migrate_status status)
 {
@@ -112,7 +128,7 @@ static void on_migration_event(struct destination *d,
         d->completed = d->completed || status == QMP_MIGRATE_COMPLETED;
     } else if (status == QMP_MIGRATE_ACTIVE && d->m.state == MIGRATION_SETUP) {
         carrier_set_phase(d->m.carrier, MUX_PHASE_PRECOPY);
-        migration_set_state(&d->m, MIGRATION_PRECOPY);
+        enter_precopy(d);
     } else if (status == QMP_MIGRATE_POSTCOPY_ACTIVE && !d->m.started) {
         d->m.postcopy = true;
         carrier_set_phase(d->m.carrier, MUX_PHASE_POSTCOPY);

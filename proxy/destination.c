@@ -551,6 +551,9 @@ void destination_on_request(struct destination *d, struct peer_request *request)
         destination_finish(d, request);
     } else if (!strcmp(method, "migration.listen")) {
         listen_asked(d, request);
+    } else if (!strcmp(method, "migration.active")) {
+        destination_source_active(d);
+        peer_request_reply(request, NULL);
     } else if (!strcmp(method, "migration.prove")) {
         destination_prove(d, request);
     } else {

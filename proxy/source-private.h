@@ -92,6 +92,7 @@ struct source {
 
     /* undo */
     bool cancel_sent; /* migrate_cancel */
+    bool untouched;   /* it began before anything was changed */
     bool unsure;      /* QEMU does not say whether the guest runs */
     bool restoring;   /* the guest is as it was; the rest follows */
     bool telling;     /* the destination */

@@ -348,11 +348,24 @@ static void enter_pre_switchover(struct source *s)
     prove(s, switchover_proved);
 }
 
+static void on_active_told(void *arg, json_object *result,
+                           const struct error *err)
+{
+    struct source *s = arg;
+
+    if (err) { /* it only counts by it */
+        migration_log(&s->m, LOG_LEVEL_DEBUG, "migration.active: %s",
+                      err->text);
+    }
+}
+
 static void enter_precopy(struct source *s)
 {
     if (s->m.state != MIGRATION_SETUP) {
         return;
     }
+    source_call(s, "migration.active", source_params(s), SOURCE_AWAIT,
+                on_active_told);
     source_deadline_stop(s);
     s->m.active_at = loop_now(s->m.env->control);
     carrier_set_phase(s->m.carrier, MUX_PHASE_PRECOPY);

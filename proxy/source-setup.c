@@ -30,6 +30,8 @@ static void qmp_ready(void *arg)
         monitor_close(&s->monitor);
         if (s->m.state == MIGRATION_CANCELLING) {
             source_undo_status(s);
+        } else if (s->doubting) {
+            source_attention(s); /* nobody is left to be asked */
         }
         return;
     }
@@ -37,6 +39,9 @@ static void qmp_ready(void *arg)
         facts_gather(s->monitor.qmp, source_qmp_timeout(s), on_facts, s);
     } else if (s->m.state == MIGRATION_CANCELLING) {
         source_undo_status(s); /* taken over */
+    } else if (s->doubting && s->m.state == MIGRATION_SWITCHOVER) {
+        s->doubt_began = loop_now(s->m.env->control);
+        source_ask_doubt(s); /* likewise */
     }
 }
 
@@ -47,6 +52,9 @@ static void qmp_closed(void *arg, const struct error *err)
 
     monitor_close(&s->monitor);
     error_wrap(&why, "source QEMU (%s)", s->m.qmp_path);
+    if (s->m.state == MIGRATION_PREPARING) {
+        error_wrap(&why, "before anything of the guest was given away");
+    }
     if (s->m.state == MIGRATION_CANCELLING) {
         migration_note_failure(&s->m, MIGRATION_SOURCE, &why);
         source_undo_status(s);

@@ -42,7 +42,9 @@ static void undo_end(struct source *s)
         guest_lost(s);
         return;
     }
-    if (!s->m.refused) { /* preflight may have found it to be elsewhere */
+    if (s->untouched && is_qemu_lost(s)) { /* it ended with its guest */
+        s->m.guest_is_on = "unknown";
+    } else if (!s->m.refused) { /* preflight may have found it elsewhere */
         s->m.guest_is_on = MIGRATION_SOURCE;
     }
     source_end(s, s->m.cancelled ? MIGRATION_CANCELLED : MIGRATION_FAILED);
@@ -84,7 +86,9 @@ static void tell_destination(struct source *s)
         return;
     }
     s->telling = true;
-    s->lost_here = is_qemu_lost(s); /* what comes later is another story */
+    /* what comes later is another story, and so is a QEMU that ended before
+     * anything was asked of it: nobody else has anything of its guest */
+    s->lost_here = is_qemu_lost(s) && !s->untouched;
     loop_timer_stop(&s->poll);
     if (s->prepared_there) {
         source_tell_abort(s, s->lost_here, on_aborted);
@@ -340,6 +344,7 @@ void source_undo_status(struct source *s)
 void source_undo(struct source *s)
 {
     s->undo_began = loop_now(s->m.env->control);
+    s->untouched = s->m.state == MIGRATION_PREPARING;
     s->proving = false;
     s->polling = false;
     source_deadline_stop(s);

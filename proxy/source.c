@@ -140,8 +140,9 @@ struct source *source_take_over(const struct migration_env *env,
     s->migrate_sent = s->m.state >= MIGRATION_SETUP;
     migration_log(&s->m, LOG_LEVEL_WARNING, "taken over in state %s",
                   migration_state_name(s->m.state));
-    if (monitor_open(&s->monitor, env->control, env->conf, s->m.qmp_path,
-                     &source_qmp_ops, s, &why)) {
+    bool gone = monitor_open(&s->monitor, env->control, env->conf,
+                             s->m.qmp_path, &source_qmp_ops, s, &why);
+    if (gone) {
         migration_log(&s->m, LOG_LEVEL_WARNING, "the source's QEMU: %s",
                       why.text);
     }
@@ -156,6 +157,12 @@ struct source *source_take_over(const struct migration_env *env,
     } else if (s->m.state == MIGRATION_CANCELLING ||
                migration_state_can_undo(s->m.state, s->m.postcopy)) {
         source_undo(s);
+    } else if (s->m.state == MIGRATION_SWITCHOVER && !gone) {
+        /* QEMU is asked as soon as it lets this process in */
+        s->doubting = true;
+        source_deadline(s, "doubt",
+                        env->conf->qmp_greeting + env->conf->switchover_hold +
+                            env->conf->qmp_timeout);
     } else {
         source_attention(s);
     }
@@ -253,15 +260,27 @@ static bool qemu_took_back(const struct source *s)
             s->status == QMP_MIGRATE_CANCELLED);
 }
 
-/* ... or that never began. Only QEMU's answer from after the failure tells. */
+/* A migration that completed as a precopy. A successor has not seen how QEMU
+ * went there, but QEMU counts what it sent in postcopy. */
+static bool is_whole_precopy(const struct source *s,
+                             const struct qmp_migrate_info *info)
+{
+    return info->status == QMP_MIGRATE_COMPLETED &&
+           (s->taken_over
+                ? info->has_phase_bytes && info->ram_postcopy_bytes == 0
+                : !qmp_migrate_status_is_postcopy(s->status));
+}
+
+/* ... or that never began. Only QEMU's answer from after the failure tells.
+ * What an earlier daemon sent on its connection QEMU has done, or dropped, when
+ * it lets the next one in. */
 static bool never_left(const struct source *s,
                        const struct qmp_migrate_info *info)
 {
     return !s->m.committed &&
-           ((s->continue_refused &&
+           (((s->continue_refused || s->taken_over) &&
              info->status == QMP_MIGRATE_PRE_SWITCHOVER) ||
-            (info->status == QMP_MIGRATE_COMPLETED &&
-             !qmp_migrate_status_is_postcopy(s->status)) ||
+            is_whole_precopy(s, info) ||
             migration_state_can_undo(s->m.state, s->m.postcopy));
 }
 

@@ -252,6 +252,9 @@ static void print_error(struct json_object *migration)
                    get_text(error, "message", "no message"),
                    get_text(error, "class", "no class"),
                    get_text(error, "side", "side unknown"));
+        if (json_value_text(error, "detail", &text)) {
+            print_line("seen here", "%s", text);
+        }
     }
     if (json_value_text(migration, "advice", &text)) {
         print_text("advice", text);

@@ -65,5 +65,8 @@ def lab(request):
             pytest.skip(f"QEMU {version}: not wanted, MIGPROXY_QEMU10=none")
     with Lab(versions=(versions[0], versions[-1])) as bed:
         yield bed
+        report = getattr(request.node, "called", None)
+        if report and report.passed:
+            bed.assert_one_story()
         for daemon in bed.daemons:
             daemon.assert_clean_log()

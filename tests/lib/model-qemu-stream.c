@@ -396,7 +396,6 @@ static void step_pass(struct model_qemu *q)
 static void step_active(struct model_qemu *q)
 {
     if (model_enter(q, MODEL_ACTIVE, "active")) {
-        put_head(q);
         put_page(q, "page");
         q->pass = 1;
         model_then(q, q->params.pass_time, step_pass);
@@ -446,6 +445,7 @@ const char *model_stream_start(struct model_qemu *q, const char *uri)
     reset(q);
     use_socket(q, fd, source_read_cb);
     model_set_status(q, "setup");
+    put_head(q); /* as QEMU does, and only then is it active */
     model_then(q, q->params.setup_time, step_active);
     return NULL;
 }

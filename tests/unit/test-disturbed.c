@@ -285,6 +285,14 @@ static void a_daemon_is_killed_before_commit(void **state)
          "failed daemon-restarted", "source"},
         {P, SOURCE_QEMU, "migrate-continue", 0, KILLS_BOTH, false,
          "failed daemon-restarted", "source"},
+        /* QEMU never heard it, and says so */
+        {C, SOURCE_QEMU, "migrate-continue", 0, KILLS_SOURCE, true,
+         "failed daemon-restarted", "source"},
+        {C, SOURCE_QEMU, "migrate-continue", 0, KILLS_BOTH, true,
+         "failed daemon-restarted", "source"},
+        /* the package has left */
+        {C, SOURCE_QEMU, NULL, MODEL_POSTCOPY, KILLS_SOURCE, false,
+         "attention daemon-restarted", NULL},
     };
 
     run_kills(rows, sizeof(rows) / sizeof(rows[0]));

@@ -577,6 +577,25 @@ static void what_needs_nobody_is_not_closed(void **state)
     world_free(w);
 }
 
+/* The destination's QEMU is active with the first bytes; until the source's
+ * is, too, that is setup at both ends. */
+static void setup_is_the_same_at_both_ends(void **state)
+{
+    struct world_params params = {.mode = API_MODE_PRECOPY,
+                                  .source.setup_time = 600 * MP_MS};
+    struct world *w = begin("setup", &params);
+    struct world_host *hosts[] = {&w->source, &w->destination};
+
+    world_run(w, 30 * all.slow);
+    expect_end(w, "completed");
+    for (int i = 0; i < 2; i++) {
+        json_object *shown = world_show(hosts[i]);
+        assert_true(number(shown, "phases_ms", "setup") >= 600);
+        json_object_put(shown);
+    }
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -590,6 +609,7 @@ int main(void)
         cmocka_unit_test(a_used_qemu_waits_for_nobody),
         cmocka_unit_test(one_in_attention_is_closed_on_each_host),
         cmocka_unit_test(what_needs_nobody_is_not_closed),
+        cmocka_unit_test(setup_is_the_same_at_both_ends),
     };
     return cmocka_run_group_tests_name("report", tests, set_up, tear_down);
 }

@@ -65,7 +65,7 @@ static void a_postcopy_goes_well(void **state)
         {                                                                      \
             "refused failed qmp", "refused failed timeout",                    \
                 "refused failed timeout", "refused failed timeout",            \
-                "refused attention qemu-gone", "refused attention qemu-gone",  \
+                "refused failed qemu-gone", "refused failed qemu-gone",        \
         }                                                                      \
     }
 /* nobody has the guest any more */
@@ -96,8 +96,8 @@ static void each_command_of_the_source_fails(void **state)
          "qom-list-properties",
          1,
          {"completed", "refused failed timeout", "refused failed timeout",
-          "refused failed timeout", "refused attention qemu-gone",
-          "refused attention qemu-gone"}},
+          "refused failed timeout", "refused failed qemu-gone",
+          "refused failed qemu-gone"}},
         FACT("query-migrate-capabilities"),
         FACT("query-migrate-parameters"),
         FACT("human-monitor-command"),

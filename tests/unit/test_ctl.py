@@ -501,11 +501,14 @@ Migration m1 of vm1 to b: completed
 
 
 def test_the_report_of_a_failure(api):
-    api.follow = [{**FAILED, "path": {"rtt_us": 0, "window_bytes": 0},
+    seen = {**FAILED["error"], "side": "path", "detail": "bulk lane: reset"}
+    api.follow = [{**FAILED, "error": seen,
+                   "path": {"rtt_us": 0, "window_bytes": 0},
                    "totals": {"precopy_bytes": 0, "postcopy_bytes": 0}}]
     assert ctl(api, *MIGRATE).out == """\
 Migration m1 of vm1 to b: failed
-  error           the link broke (link-lost, source)
+  error           the link broke (link-lost, path)
+  seen here       bulk lane: reset
   advice          look at the network
   guest is on     source host (this one)
 """

@@ -8,6 +8,7 @@ from .disk import Disk
 from .guest import Guest
 from .link import Link
 from .migproxy import Daemon, make_pki
+from .move import STORY
 from .qemu import COMMON_CPU, COMMON_MACHINE, Qemu
 from .wait import wait_for
 
@@ -113,6 +114,31 @@ class Lab:
     def assert_no_sockets(self):
         wait_for("end of all sockets", lambda: not self.sockets(), 5,
                  self.sockets)
+
+    def _ends(self):
+        """What the daemons that answer say of each migration, by its id."""
+        ends = {}
+        for daemon in self.daemons:
+            if daemon.process and daemon.process.alive:
+                for shown in daemon.api("GET", "/v1/migrations")[1][
+                        "migrations"]:
+                    ends.setdefault(shown["id"], []).append(shown)
+        return ends
+
+    def assert_one_story(self, seconds=10):
+        """Of what failed both ends say the same, sooner or later, and nothing
+        is left of what has ended."""
+        def different():
+            return [pair for pair in self._ends().values()
+                    if all(shown["result"] and shown["error"]
+                           for shown in pair)
+                    and len({tuple(shown["error"][member] for member in STORY)
+                             for shown in pair}) > 1]
+        wait_for("one story of each failure", lambda: not different(), seconds,
+                 different)
+        if all(shown["result"] for pair in self._ends().values()
+               for shown in pair):
+            self.assert_no_sockets()
 
     # the end of a test
 
