@@ -205,11 +205,16 @@ size_t options_index(const struct option_row *option)
     return (size_t)(option - options_table);
 }
 
+#define TEXT_OF(number) TEXT(number)
+#define TEXT(number) #number
+#define MAX_TEXT TEXT_OF(PATH_SOCKET_MAX)
+
 /* Types whose words are always the same. */
 static const char *const fixed_descriptions[OPTION_TYPES] = {
-    [OPTION_RATE] = "a rate of at least 1 B/s (units: B/s, MiB/s, GiB/s, MB/s, "
-                    "Mbit/s, Gbit/s) or \"unlimited\"",
-    [OPTION_SOCKET] = "the absolute path of a socket, at most 107 bytes",
+    [OPTION_RATE] = "a rate of at least 1 B/s (units: " PARSE_RATE_UNITS
+                    ") or \"unlimited\"",
+    [OPTION_SOCKET] =
+        "the absolute path of a socket, at most " MAX_TEXT " bytes",
     [OPTION_SOCKET_TEMPLATE] =
         "the absolute path of a socket with {vm} in its last component",
     [OPTION_ADDRESS] = "an address (HOST, HOST:PORT, [IPV6] or [IPV6]:PORT, "
@@ -241,13 +246,14 @@ const char *options_describe(const struct option_row *option, char *buf,
         snprintf(buf, size, "an octal number from 0 to 0%" PRIo64, option->max);
         break;
     case OPTION_SIZE:
-        snprintf(buf, size, "a size from %s to %s (units: KiB, MiB, GiB)",
+        snprintf(buf, size,
+                 "a size from %s to %s (units: " PARSE_SIZE_UNITS ")",
                  parse_format_size(option->min, low, sizeof(low)),
                  parse_format_size(option->max, high, sizeof(high)));
         break;
     case OPTION_DURATION:
         snprintf(
-            buf, size, "a time from %s to %s (units: ms, s, min, h)",
+            buf, size, "a time from %s to %s (units: " PARSE_TIME_UNITS ")",
             parse_format_duration((mp_time)option->min, low, sizeof(low)),
             parse_format_duration((mp_time)option->max, high, sizeof(high)));
         break;

@@ -21,7 +21,7 @@ bool ctl_report_is_over(struct json_object *migration);
 /* The exit status of migrate for a migration that is over. */
 enum ctl_exit ctl_report_exit(struct json_object *migration);
 
-/* "precopy  42.1 %, 118.2 MB/s, dirty 12.3 MB/s, ETA 3 s" into buf. */
+/* "precopy  42.1 %, 118.2 MiB/s, dirty 12.3 MiB/s, ETA 3 s" into buf. */
 void ctl_report_progress(struct json_object *migration, char *buf, size_t size);
 
 /* Several lines on stdout: what happened to the guest and in numbers. */

@@ -179,10 +179,6 @@ static int take_option(struct command_line *line, int option, char **argv)
         line->is_over = true;
         return 0;
     case OPTION_API:
-        if (strlen(optarg) > PATH_SOCKET_MAX) {
-            return fail_usage(
-                line, "a socket's path of more than 107 bytes:", optarg);
-        }
         return take_value(line, &line->api, "api");
     case OPTION_JSON:
         line->call.json = true;
@@ -277,18 +273,35 @@ static int run(struct command_line *line)
     return status;
 }
 
+/* Where the daemon's socket is: by the option, else by the environment. */
+static int choose_api(struct command_line *line)
+{
+    struct error err = ERROR_INIT;
+    const char *from = "--api";
+
+    if (!line->api) {
+        line->api = getenv("MIGPROXY_API");
+        from = "MIGPROXY_API";
+        if (!line->api || !*line->api) {
+            line->api = API_DEFAULT;
+        }
+    }
+    if (path_check_length(line->api, &err) < 0) {
+        err.code = ERR_BAD_REQUEST;
+        error_wrap(&err, "%s", from);
+        ctl_output_error(&err, line->call.json);
+        return -1;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct command_line line = {.api = NULL};
 
-    if (parse_command_line(&line, argc, argv) < 0) {
+    if (parse_command_line(&line, argc, argv) < 0 ||
+        (!line.is_over && choose_api(&line) < 0)) {
         return CTL_EXIT_USAGE;
-    }
-    if (!line.api) {
-        line.api = getenv("MIGPROXY_API");
-    }
-    if (!line.api || !*line.api) {
-        line.api = API_DEFAULT;
     }
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int status = line.is_over ? CTL_EXIT_DONE : run(&line);

@@ -202,7 +202,7 @@ int parse_size(const char *text, uint64_t min, uint64_t max,
         value > max) {
         char low[32], high[32], what[128];
         snprintf(what, sizeof(what),
-                 "a size from %s to %s (units: B, KiB, MiB, GiB, kB, MB, GB)",
+                 "a size from %s to %s (units: " PARSE_SIZE_UNITS ")",
                  parse_format_size(min, low, sizeof(low)),
                  parse_format_size(max, high, sizeof(high)));
         return refuse(err, text, what);
@@ -223,11 +223,51 @@ int parse_rate(const char *text, uint64_t *ret_bytes_per_second,
     if (!read_quantity(text, size_units, bit_units, true, &value) ||
         value == 0 || value == PARSE_UNLIMITED) {
         return refuse(err, text,
-                      "a rate of at least 1 B/s (units: B/s, MiB/s, GiB/s, "
-                      "MB/s, Mbit/s, Gbit/s) or \"unlimited\"");
+                      "a rate of at least 1 B/s (units: " PARSE_RATE_UNITS
+                      ") or \"unlimited\"");
     }
     *ret_bytes_per_second = value;
     return 0;
+}
+
+/* The end of the first NUMBER[ ]UNIT in text. */
+static const char *skip_term(const char *text)
+{
+    text += strspn(text, "0123456789.");
+    text += text[0] == ' ' && text[1];
+    return text + strcspn(text, " 0123456789.");
+}
+
+/* Reads "90s" or "1 h 1 min". False if it is malformed or does not fit. */
+static bool read_duration(const char *text, uint64_t *ret_value)
+{
+    uint64_t sum = 0, value;
+    char term[64];
+
+    if (!*skip_term(text)) {
+        return read_quantity(text, time_units, NULL, false, ret_value);
+    }
+    for (;;) {
+        size_t length = (size_t)(skip_term(text) - text);
+        if (length == 0 || length >= sizeof(term) ||
+            is_digit(text[length - 1])) { /* has no unit */
+            return false;
+        }
+        memcpy(term, text, length);
+        term[length] = '\0';
+        if (!read_quantity(term, time_units, NULL, false, &value) ||
+            __builtin_add_overflow(sum, value, &sum)) {
+            return false;
+        }
+        text += length;
+        if (!*text) {
+            *ret_value = sum;
+            return true;
+        }
+        if (*text++ != ' ') {
+            return false;
+        }
+    }
 }
 
 int parse_duration(const char *text, mp_time min, mp_time max,
@@ -235,11 +275,11 @@ int parse_duration(const char *text, mp_time min, mp_time max,
 {
     uint64_t value;
 
-    if (!read_quantity(text, time_units, NULL, false, &value) ||
-        value > INT64_MAX || (mp_time)value < min || (mp_time)value > max) {
+    if (!read_duration(text, &value) || value > INT64_MAX ||
+        (mp_time)value < min || (mp_time)value > max) {
         char low[32], high[32], what[128];
         snprintf(what, sizeof(what),
-                 "a time from %s to %s (units: us, ms, s, min, h)",
+                 "a time from %s to %s (units: " PARSE_TIME_UNITS ")",
                  parse_format_duration(min, low, sizeof(low)),
                  parse_format_duration(max, high, sizeof(high)));
         return refuse(err, text, what);
@@ -343,17 +383,16 @@ static int format_tenths(double value, char *buf, size_t size)
     return n;
 }
 
-static const char *format_scaled(uint64_t value, double base,
-                                 const char *const *units, char *buf,
-                                 size_t size)
+static const char *format_scaled(uint64_t value, const char *const *units,
+                                 char *buf, size_t size)
 {
     char number[24];
     double scaled = (double)value;
     int unit = 0;
 
-    /* what would be rounded up to the base takes the next unit */
-    while (scaled >= base - 0.05 && units[unit + 1]) {
-        scaled /= base;
+    /* what would be rounded up to 1024 takes the next unit */
+    while (scaled >= 1024 - 0.05 && units[unit + 1]) {
+        scaled /= 1024;
         unit++;
     }
     format_tenths(scaled, number, sizeof(number));
@@ -363,20 +402,19 @@ static const char *format_scaled(uint64_t value, double base,
 
 const char *parse_format_size(uint64_t bytes, char *buf, size_t size)
 {
-    static const char *const units[] = {"B",   "KiB", "MiB", "GiB",
-                                        "TiB", "PiB", "EiB", NULL};
-    return format_scaled(bytes, 1024, units, buf, size);
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", NULL};
+    return format_scaled(bytes, units, buf, size);
 }
 
 const char *parse_format_rate(uint64_t bytes_per_second, char *buf, size_t size)
 {
-    static const char *const units[] = {"B/s",  "kB/s", "MB/s", "GB/s",
-                                        "TB/s", "PB/s", "EB/s", NULL};
+    static const char *const units[] = {"B/s",   "KiB/s", "MiB/s",
+                                        "GiB/s", "TiB/s", NULL};
     if (bytes_per_second == PARSE_UNLIMITED) {
         snprintf(buf, size, "unlimited");
         return buf;
     }
-    return format_scaled(bytes_per_second, 1000, units, buf, size);
+    return format_scaled(bytes_per_second, units, buf, size);
 }
 
 /* "5 min", "5 min 3 s", "2 h", "2 h 1 min" */

@@ -15,6 +15,13 @@
 
 #define PARSE_UNLIMITED UINT64_MAX
 
+/* The units, as errors and the help of options name them; what the formats
+ * below write is among them, and is read back. Decimal units (kB, MB, GB, TB)
+ * are taken, too. */
+#define PARSE_SIZE_UNITS "B, KiB, MiB, GiB, TiB"
+#define PARSE_RATE_UNITS "B/s, KiB/s, MiB/s, GiB/s, kbit/s, Mbit/s, Gbit/s"
+#define PARSE_TIME_UNITS "us, ms, s, min, h"
+
 /* Room for a host name (253 bytes at most in DNS) or an address. */
 #define PARSE_HOST_SIZE 256
 
@@ -42,7 +49,8 @@ int parse_rate(const char *text, uint64_t *ret_bytes_per_second,
                struct error *err);
 
 /* A time: "2s", "300ms", "150us", "5min", "1h" or plain seconds, with up to
- * three decimals ("2", "0.5"), within [min, max]. */
+ * three decimals ("2", "0.5"), or a sum of such with units and a blank between
+ * ("2 min 5 s"), within [min, max]. */
 int parse_duration(const char *text, mp_time min, mp_time max,
                    mp_time *ret_time, struct error *err);
 
@@ -55,9 +63,10 @@ int parse_host_port(const char *text, unsigned default_port,
                     char ret_host[PARSE_HOST_SIZE], unsigned *ret_port,
                     struct error *err);
 
-/* Formats for people: "1.5 MiB", "118.2 MB/s" ("unlimited"), "1.25 s",
- * "312 us", "2 min 5 s". Each writes into buf (32 bytes are enough) and
- * returns it. */
+/* Formats for people: "1.5 MiB", "118.2 MiB/s" ("unlimited"), "1.25 s",
+ * "312 us", "2 min 5 s". parse_...() read them as what they stand for, rounded
+ * (of more than 1024 TiB not all). Each writes into buf (32 bytes are enough)
+ * and returns it. */
 const char *parse_format_size(uint64_t bytes, char *buf, size_t size);
 const char *parse_format_rate(uint64_t bytes_per_second, char *buf,
                               size_t size);

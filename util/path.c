@@ -26,15 +26,23 @@ static bool is_component_ok(const char *name, size_t length)
            !(length == 2 && name[0] == '.' && name[1] == '.');
 }
 
-int path_check_socket(const char *path, struct error *err)
+int path_check_length(const char *path, struct error *err)
 {
     size_t length = strlen(path);
 
-    if (length > PATH_SOCKET_MAX) {
+    if (length == 0 || length > PATH_SOCKET_MAX) {
         return error_set(err, ERR_PATH_REFUSED,
-                         "socket path \"%.200s\" has %zu bytes, at most %d "
-                         "are possible",
+                         "socket path \"%.200s\" has %zu bytes, 1 to %d are "
+                         "possible",
                          path, length, PATH_SOCKET_MAX);
+    }
+    return 0;
+}
+
+int path_check_socket(const char *path, struct error *err)
+{
+    if (path_check_length(path, err) < 0) {
+        return -1;
     }
     for (const char *p = path; *p; p++) {
         if ((unsigned char)*p < 0x20 || *p == 0x7f) {

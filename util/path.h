@@ -25,6 +25,10 @@
 /* path_connect_socket_of(): root or the user this process runs as. */
 #define PATH_OWNER_ROOT_OR_SELF ((uid_t)-1)
 
+/* Whether a socket's path, relative or not, has a length that is possible (1 to
+ * PATH_SOCKET_MAX bytes): 0, or -1 with ERR_PATH_REFUSED as below. */
+int path_check_length(const char *path, struct error *err);
+
 /* Checks a socket path's form: absolute, at most PATH_SOCKET_MAX bytes, no
  * empty, "." or ".." component, no control characters. ERR_PATH_REFUSED names
  * the path, its length and the limit. */

@@ -250,7 +250,7 @@ static void wrong_values_name_place_value_and_limit(void **state)
          "this system"},
         {"limits", "bandwidth = 0",
          "limits.bandwidth: \"0\" is not a rate of at least 1 B/s (units: B/s, "
-         "MiB/s, GiB/s, MB/s, Mbit/s, Gbit/s) or \"unlimited\""},
+         "KiB/s, MiB/s, GiB/s, kbit/s, Mbit/s, Gbit/s) or \"unlimited\""},
         {"limits", "sessions = 300",
          "limits.sessions: \"300\" is not a number from 1 to 256"},
         {"qemu", "qmp-path = /a/qmp",
@@ -279,7 +279,7 @@ static void wrong_values_name_place_value_and_limit(void **state)
          "us, ms, s, min, h)"},
         {"migration", "switchover-buffer = 5GiB",
          "migration.switchover-buffer: \"5GiB\" is not a size from 1 MiB to 4 "
-         "GiB (units: B, KiB, MiB, GiB, kB, MB, GB)"},
+         "GiB (units: B, KiB, MiB, GiB, TiB)"},
         {"peer \"x\"", "allow = send everything",
          "peer.allow: \"send everything\" is not a list of \"send\", "
          "\"receive\", \"name-paths\", \"libvirt-control\""},

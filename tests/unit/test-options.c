@@ -72,11 +72,12 @@ static void each_row_says_what_is_allowed(void **state)
     assert_string_equal(what, "a number from 1 to 256");
     options_describe(options_find("migration", "switchover-buffer"), what,
                      sizeof(what));
-    assert_string_equal(what,
-                        "a size from 1 MiB to 4 GiB (units: KiB, MiB, GiB)");
+    assert_string_equal(
+        what, "a size from 1 MiB to 4 GiB (units: B, KiB, MiB, GiB, TiB)");
     options_describe(options_find("migration", "hold-time"), what,
                      sizeof(what));
-    assert_string_equal(what, "a time from 1 s to 1 h (units: ms, s, min, h)");
+    assert_string_equal(what,
+                        "a time from 1 s to 1 h (units: us, ms, s, min, h)");
     options_describe(options_find("api", "mode"), what, sizeof(what));
     assert_string_equal(what, "an octal number from 0 to 0777");
 }

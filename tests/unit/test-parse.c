@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -173,7 +174,7 @@ static void a_size_keeps_within_its_limits(void **state)
     assert_int_equal(parse_size("3MiB", 1 << 20, 1 << 21, &value, &err), -1);
     assert_string_equal(err.text,
                         "\"3MiB\" is not a size from 1 MiB to 2 MiB (units: B, "
-                        "KiB, MiB, GiB, kB, MB, GB)");
+                        "KiB, MiB, GiB, TiB)");
 }
 
 static void rates(void **state)
@@ -228,6 +229,8 @@ static void durations(void **state)
         {"0.001", 1 * MP_MS},
         {"1.5min", 90 * MP_SECOND},
         {"0.25 s", 250 * MP_MS},
+        {"2 min 5 s", 125 * MP_SECOND},
+        {"1h 1min 1s 1ms 1us", 3661 * MP_SECOND + MP_MS + MP_US},
         {"0", 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -241,11 +244,23 @@ static void durations(void **state)
 
 static void what_is_no_duration_is_refused(void **state)
 {
-    static const char *const words[] = {
-        "",        "s",      "-1s",
-        "1m",      "1 min ", "1sec",
-        "0.0001",  "1ns",    "9999999999999999999",
-        "3000000h"};
+    static const char *const words[] = {"",
+                                        "s",
+                                        "-1s",
+                                        "1m",
+                                        "1 min ",
+                                        "1sec",
+                                        "0.0001",
+                                        "1ns",
+                                        "9999999999999999999",
+                                        "3000000h",
+                                        "1 h 1",
+                                        "1 1 h",
+                                        "1h  1s",
+                                        "1h1s",
+                                        "1h 1s ",
+                                        "1h s",
+                                        "2000000h 2000000h"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         mp_time value = 42;
         struct error err = ERROR_INIT;
@@ -325,11 +340,11 @@ static void formats_for_people(void **state)
     assert_string_equal(parse_format_size(1 << 20, buf, 32), "1 MiB");
     assert_string_equal(parse_format_size(3 << 19, buf, 32), "1.5 MiB");
     assert_string_equal(parse_format_size((1 << 20) - 1, buf, 32), "1 MiB");
-    assert_string_equal(parse_format_size(UINT64_MAX, buf, 32), "16 EiB");
+    assert_string_equal(parse_format_size(UINT64_MAX, buf, 32), "16777216 TiB");
 
-    assert_string_equal(parse_format_rate(118200000, buf, 32), "118.2 MB/s");
+    assert_string_equal(parse_format_rate(118200000, buf, 32), "112.7 MiB/s");
     assert_string_equal(parse_format_rate(999, buf, 32), "999 B/s");
-    assert_string_equal(parse_format_rate(999999, buf, 32), "1 MB/s");
+    assert_string_equal(parse_format_rate((1 << 20) - 1, buf, 32), "1 MiB/s");
     assert_string_equal(parse_format_rate(PARSE_UNLIMITED, buf, 32),
                         "unlimited");
 
@@ -347,6 +362,77 @@ static void formats_for_people(void **state)
     assert_string_equal(parse_format_duration(3661 * MP_SECOND, buf, 32),
                         "1 h 1 min");
     assert_in_range(strlen(parse_format_duration(INT64_MAX, buf, 32)), 1, 30);
+}
+
+/* What is printed can be said again, and means the same. */
+static void formats_are_read_back(void **state)
+{
+    static const uint64_t sizes[] = {0,
+                                     1,
+                                     1023,
+                                     1024,
+                                     1536,
+                                     65536,
+                                     3 << 19,
+                                     100 << 20,
+                                     1 << 30,
+                                     5368709120,
+                                     UINT64_C(1) << 40,
+                                     UINT64_C(1023) << 40};
+    static const mp_time times[] = {0,
+                                    1500,
+                                    312 * MP_US,
+                                    12500 * MP_US,
+                                    300 * MP_MS,
+                                    1250 * MP_MS,
+                                    60 * MP_SECOND,
+                                    119 * MP_SECOND,
+                                    125 * MP_SECOND,
+                                    3600 * MP_SECOND,
+                                    3660 * MP_SECOND,
+                                    604800 * MP_SECOND};
+    char buf[32];
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint64_t value = 7;
+        parse_format_size(sizes[i], buf, sizeof(buf));
+        assert_int_equal(parse_size(buf, 0, UINT64_MAX, &value, NULL), 0);
+        assert_true(value == sizes[i]);
+        parse_format_rate(sizes[i], buf, sizeof(buf));
+        if (sizes[i]) { /* 0 is no rate that can be asked for */
+            assert_int_equal(parse_rate(buf, &value, NULL), 0);
+        }
+        assert_true(value == sizes[i]);
+    }
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        mp_time value = 7;
+        parse_format_duration(times[i], buf, sizeof(buf));
+        assert_int_equal(parse_duration(buf, 0, INT64_MAX, &value, NULL), 0);
+        assert_int_equal(value, times[i]);
+    }
+}
+
+/* Each unit that is named is one. */
+static void units_that_are_named_are_taken(void **state)
+{
+    static const char *const lists[] = {PARSE_SIZE_UNITS, PARSE_RATE_UNITS,
+                                        PARSE_TIME_UNITS};
+    for (int i = 0; i < 3; i++) {
+        char list[100], *rest;
+        snprintf(list, sizeof(list), "%s", lists[i]);
+        for (char *unit = strtok_r(list, ", ", &rest); unit;
+             unit = strtok_r(NULL, ", ", &rest)) {
+            char text[32];
+            uint64_t value;
+            mp_time time;
+            snprintf(text, sizeof(text), "2 %s", unit);
+            assert_int_equal(
+                i == 0   ? parse_size(text, 0, UINT64_MAX, &value, NULL)
+                : i == 1 ? parse_rate(text, &value, NULL)
+                         : parse_duration(text, 0, INT64_MAX, &time, NULL),
+                0);
+        }
+    }
 }
 
 int main(void)
@@ -367,6 +453,8 @@ int main(void)
         cmocka_unit_test(hosts_and_ports),
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(formats_for_people),
+        cmocka_unit_test(formats_are_read_back),
+        cmocka_unit_test(units_that_are_named_are_taken),
     };
     return cmocka_run_group_tests_name("parse", tests, NULL, NULL);
 }

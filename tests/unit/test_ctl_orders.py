@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""migproxyctl against a fake daemon: set, incoming, watch."""
+"""migproxyctl against a fake daemon: set, incoming, watch, a daemon that goes away."""
 import json
 import os
 import re
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_set_sends_what_was_said(api):
     api.answers["PATCH", "/v1/migrations/m1"] = 200, answer
     r = ctl(api, "set", "m1", "--bandwidth", "100MiB/s", "--max-downtime", "50")
     assert (r.status, r.err) == (0, "")
-    assert r.out == ("Migration m1: precopy, bandwidth 104.9 MB/s, max-downtime "
+    assert r.out == ("Migration m1: precopy, bandwidth 100 MiB/s, max-downtime "
                      "50 ms\n")
     assert api.requests == [("PATCH", "/v1/migrations/m1", {
         "bandwidth_bytes_per_second": 104857600, "max_downtime_ms": 50})]
@@ -119,6 +120,26 @@ def test_close(api):
         assert r.status == code and f"--note no ({name}" in r.err
 
 
+# ---- a daemon that goes away ----
+
+def test_a_daemon_that_stays_away_ends_it(api):
+    api.follow = [precopy(10), (503, {"error": {}})]
+    begin = time.monotonic()
+    r = ctl(api, *MIGRATE)
+    assert 9 < time.monotonic() - begin < 30
+    assert r.status == 1
+    assert "may go on, but nobody can be asked: " in r.err
+
+
+def test_a_migration_that_is_forgotten(api):
+    api.follow = [precopy(10), (404, {"error": {
+        "class": "not-found", "message": "no migration m1", "side": "local"}})]
+    r = ctl(api, *MIGRATE)
+    assert r.status == 1
+    assert "no migration m1 (not-found, HTTP status 404)" in r.err
+    assert ctl(api, "watch", "m1").status == 3
+
+
 # ---- watch ----
 
 def event(kind, data, number=None):
@@ -153,8 +174,8 @@ def test_watch_prints_each_event_and_goes_on_after_a_loss(api):
     assert api.resumed == [None, "8"]
     assert lines == [
         "17:51:05.123Z  m1  vm1 to b  setup",
-        "17:51:05.123Z  m1  vm1 to b  precopy  42.1 %, 118.2 MB/s, dirty "
-        "12.3 MB/s, ETA 3 s",
+        "17:51:05.123Z  m1  vm1 to b  precopy  42.1 %, 112.7 MiB/s, dirty "
+        "11.7 MiB/s, ETA 3 s",
         "17:51:05.123Z  m1  vm1 to b  completed"]
     assert "some events were missed" in err
 
