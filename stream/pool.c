@@ -60,10 +60,17 @@ struct pool {
     uint32_t coming; /* entries that have begun */
 };
 
+/* Pages that follow each other are neighbours in the index, too: so many share
+ * a line of the caches. They come in order, and a request asks for those behind
+ * it. */
+#define NEIGHBOUR_BITS 4
+#define NEIGHBOURS (1u << NEIGHBOUR_BITS)
+
 static uint32_t hash(uint32_t block, uint64_t page)
 {
-    uint64_t key = (page + ((uint64_t)block << 52)) * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(key >> 32);
+    uint64_t group = page >> NEIGHBOUR_BITS;
+    uint64_t key = (group + ((uint64_t)block << 48)) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(key >> 32) * NEIGHBOURS + (uint32_t)(page % NEIGHBOURS);
 }
 
 static bool bit_is_set(const uint64_t *bits, uint64_t at)
