@@ -235,6 +235,8 @@ static void answer_prepare(struct destination *d)
         snprintf(token + 2 * i, 3, "%02x", d->token[i]);
     }
     json_object_object_add(result, "token", json_object_new_string(token));
+    json_object_object_add(result, "destination_qmp",
+                           json_object_new_string(d->m.qmp_path));
     json_object_object_add(result, "preempt",
                            json_object_new_boolean(d->m.preempt));
     json_object_object_add(result, "facts", facts_to_json(&d->facts));

@@ -209,6 +209,7 @@ struct destination *destination_start(const struct migration_env *env,
         refuse_request(request, ERR_NO_MEMORY, "out of memory");
         return NULL;
     }
+    migration_take_peer_qmp(&d->m, params, "source_qmp");
     take_host(params, "source_host", d->m.hosts.source);
     take_host(params, "destination_host", d->m.hosts.destination);
     json_value_bool(params, "postcopy", &d->m.may_postcopy);

@@ -93,7 +93,8 @@ static void advise_of_record(struct manager *manager, struct ended *ended)
                             .here = manager->env.conf->name,
                             .peer = text_of(record, "peer"),
                             .qmp_path = text_of(successor, "qmp_path"),
-                            .peer_qmp_path = "",
+                            .peer_qmp_path =
+                                text_of(successor, "peer_qmp_path"),
                             .detail = ""};
     CLEANUP_FREE char *text = advice_make(&advice);
     if (text) {

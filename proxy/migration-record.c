@@ -73,6 +73,7 @@ json_object *migration_to_record(struct migration *m)
     add_text(object, "source_host", m->hosts.source);
     add_text(object, "destination_host", m->hosts.destination);
     add_text(object, "qmp_path", m->qmp_path);
+    add_text(object, "peer_qmp_path", m->peer_qmp_path);
     add_text(object, "socket_path", m->socket_path);
     add_uint(object, "qemu_pid", (uint64_t)m->qemu_pid);
     add_uint(object, "qemu_start_ticks", m->qemu_start_ticks);
@@ -127,6 +128,7 @@ static int take_successor(struct migration *m, json_object *object,
         json_value_copy_text(m->hosts.destination, sizeof(m->hosts.destination),
                              text);
     }
+    migration_take_peer_qmp(m, object, "peer_qmp_path");
     json_value_bool(object, "capabilities_changed", &m->caps_changed);
     if (json_value_text(object, "request", &text)) {
         json_value_copy_text(m->request_key, sizeof(m->request_key), text);

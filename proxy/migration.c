@@ -24,6 +24,8 @@ void migration_init(struct migration *m, const struct migration_env *env,
              is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION);
     m->bandwidth_bytes_per_second = request->bandwidth_bytes_per_second;
     m->max_downtime_ms = request->max_downtime_ms;
+    json_value_copy_text(m->peer_qmp_path, sizeof(m->peer_qmp_path),
+                         request->dest_qmp_path);
     m->state = MIGRATION_PREPARING;
     m->guest_is_on = MIGRATION_SOURCE;
     m->started_wall_us = clock_wall_us();
@@ -142,6 +144,18 @@ void migration_set_socket(struct migration *m, const uint8_t *token)
              token[0], token[1], token[2], token[3], m->is_source ? 's' : 'd');
 }
 
+void migration_take_peer_qmp(struct migration *m, json_object *object,
+                             const char *member)
+{
+    struct error err = ERROR_INIT;
+    const char *path;
+
+    if (json_value_text(object, member, &path) &&
+        !path_check_socket(path, &err)) {
+        json_value_copy_text(m->peer_qmp_path, sizeof(m->peer_qmp_path), path);
+    }
+}
+
 void migration_log_advice(const char *context, const char *advice)
 {
     while (*advice) {
@@ -170,8 +184,7 @@ void migration_advise(struct migration *m, enum advice_kind kind,
                             .here = m->env->conf->name,
                             .peer = m->request.peer,
                             .qmp_path = m->qmp_path,
-                            .peer_qmp_path =
-                                m->is_source ? m->request.dest_qmp_path : "",
+                            .peer_qmp_path = m->peer_qmp_path,
                             .detail = detail ? detail : ""};
     char *text = advice_make(&advice);
 

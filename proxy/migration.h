@@ -146,7 +146,8 @@ struct migration {
 
     /* what a successor needs */
     char qmp_path[PATH_SOCKET_MAX + 1];
-    char socket_path[PATH_SOCKET_MAX + 1]; /* of QEMU's data; "": none yet */
+    char socket_path[PATH_SOCKET_MAX + 1];   /* of QEMU's data; "": none yet */
+    char peer_qmp_path[PATH_SOCKET_MAX + 1]; /* there; for advice only */
     pid_t qemu_pid;
     uint64_t qemu_start_ticks;
     char qemu_version[64];
@@ -221,6 +222,10 @@ const char *migration_shown_state(const struct migration *m);
  * detail: see struct advice, else NULL. */
 void migration_advise(struct migration *m, enum advice_kind kind,
                       const char *detail);
+/* Takes where the other host's QEMU has its monitor, as its daemon or a record
+ * says; what is no socket's path is passed over. */
+void migration_take_peer_qmp(struct migration *m, json_object *object,
+                             const char *member);
 /* A text of advice to the log, a line each. */
 void migration_log_advice(const char *context, const char *advice);
 

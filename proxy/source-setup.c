@@ -464,6 +464,7 @@ static void on_prepared(void *arg, json_object *result, const struct error *err)
         return;
     }
     json_value_bool(result, "preempt", &s->m.preempt);
+    migration_take_peer_qmp(&s->m, result, "destination_qmp");
     if (!take_token(s, result) || !json_value_object(result, "facts", &json) ||
         facts_from_json(json, &there, &why)) {
         error_wrap(&why,
@@ -524,6 +525,8 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
     }
     json_object *params = source_params(s);
     json_object_object_add(params, "vm", json_object_new_string(m->request.vm));
+    json_object_object_add(params, "source_qmp",
+                           json_object_new_string(m->qmp_path));
     if (m->request.dest_qmp_path[0]) {
         json_object_object_add(
             params, "qmp", json_object_new_string(m->request.dest_qmp_path));

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A postcopy whose path breaks can be recovered by hand: both ends say how, for
 the same reason, and whoever does as they say has the guest, sound."""
+import json
 import time
 
 import pytest
 
-from lab import Move, QmpError, wait_for
+from lab import Move, QmpError, free_port, wait_for
 
 SLOW = 10 << 20
 
@@ -23,21 +24,32 @@ def pause_destination(_lab, _source, destination):
     destination.qmp.command("migrate-pause", _oob=True)
 
 
-def recover(lab, source, destination):
-    """What the advice says; the destination's monitor may not answer other
-    questions before."""
+def commands(advice):
+    """What the advice says is to be typed, by name, at a port that is free."""
+    address = f"127.0.0.1:{free_port()}"
+    lines = [json.loads(line.replace("ADDRESS:PORT", address))
+             for line in advice.splitlines() if line.startswith("  {")]
+    return {line.get("exec-oob", line.get("execute")):
+            ("exec-oob" in line, line.get("arguments", {})) for line in lines}
+
+
+def recover(source, destination, advice):
+    """What the advice says, to the letter; the destination's monitor may not
+    answer other questions before."""
+    typed = commands(advice)
+    assert {"qmp_capabilities", "migrate-recover", "migrate"} <= set(typed)
     wait_for("a paused source", lambda: source.qmp.migration().get("status")
              == "postcopy-paused", 30)
-    uri = f"unix:{lab.directory}/recover"
-
     def is_listening():
         try:
-            destination.qmp.command("migrate-recover", _oob=True, uri=uri)
+            out_of_band, arguments = typed["migrate-recover"]
+            destination.qmp.command("migrate-recover", _oob=out_of_band,
+                                    **arguments)
         except QmpError:
             return False  # it has not noticed yet
         return True
     wait_for("a destination that lets itself be recovered", is_listening, 10)
-    source.qmp.command("migrate", uri=uri, resume=True)
+    source.qmp.command("migrate", **typed["migrate"][1])
     for qemu in (source, destination):
         wait_for(f"the end on {qemu.side}", lambda q=qemu: q.qmp.migration()
                  .get("status") == "completed", 60)
@@ -59,14 +71,15 @@ def test_by_hand(lab, act):
         assert shown["result"] == "attention", shown
         # the cause, not that QEMU has noticed it
         assert "postcopy-paused" not in shown["error"]["message"], shown
-        for word in ("migrate-recover by exec-oob", "resume=true"):
+        for word in ("migrate-recover by exec-oob", "resume=true",
+                     str(source.qmp_path), str(destination.qmp_path)):
             assert word in shown["advice"], shown
     move.wait_same_story(b)
     lab.assert_no_sockets()
     for daemon in (a, b):
         # said once, not at each look at QEMU
         assert daemon.log().count("QEMU lost its connection") <= 1, daemon.name
-    recover(lab, source, destination)
+    recover(source, destination, here["advice"])
     lab.guest.assert_only_on(destination, idle=[source])
     lab.finish(destination)
 

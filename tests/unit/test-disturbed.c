@@ -327,6 +327,20 @@ static bool source_is_done(struct world *w)
     return !strcmp(model_status(w->source_qemu), "device");
 }
 
+/* The advice of one end names the monitor of an end's QEMU. */
+static void expect_socket_of(struct world_host *host, struct world_host *whose)
+{
+    json_object *record = world_record(whose), *successor;
+    const char *path;
+
+    assert_true(json_value_object(record, "successor", &successor));
+    assert_true(json_value_text(successor, "qmp_path", &path));
+    if (!strstr(world_text(host, "advice"), path)) {
+        fail_msg("no %s in: %s", path, world_text(host, "advice"));
+    }
+    json_object_put(record);
+}
+
 static void expect_kept(struct world *w)
 {
     expect(w, "attention *");
@@ -336,6 +350,10 @@ static void expect_kept(struct world *w)
     assert_int_equal(model_count(w->destination_qemu, "cont"), 0);
     assert_non_null(strstr(world_text(&w->source, "advice"), "whole copy"));
     assert_non_null(strstr(world_text(&w->destination, "advice"), "paused"));
+    expect_socket_of(&w->source, &w->source);
+    expect_socket_of(&w->source, &w->destination);
+    expect_socket_of(&w->destination, &w->source);
+    expect_socket_of(&w->destination, &w->destination);
     assert_string_equal(world_text(&w->source, "guest_is_on"), "unknown");
 }
 
