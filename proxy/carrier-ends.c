@@ -130,7 +130,8 @@ static bool ended_too_early(struct carrier_core *core,
         return false;
     }
     error_set(&err, ERR_QEMU_GONE,
-              "source QEMU closed %s after %llu bytes, it needs %llu to begin",
+              "source QEMU closed its %s channel after writing %llu bytes to "
+              "it, it needs %llu to begin",
               ep->name, (unsigned long long)ep->input_bytes,
               (unsigned long long)carrier_first_bytes(ep->class));
     carrier_core_break(core, &err);

@@ -214,12 +214,13 @@ static void input_stopped(struct endpoint *ep, int errnum)
 
     if (errnum) {
         error_set_errno(&err, ERR_QEMU_GONE, errnum,
-                        "%s broke %s after %llu "
-                        "bytes",
+                        "%s closed its %s channel after writing %llu bytes to "
+                        "it",
                         ep->who, ep->name, (unsigned long long)ep->input_bytes);
     } else {
-        error_set(&err, ERR_QEMU_GONE, "%s closed %s after %llu bytes", ep->who,
-                  ep->name, (unsigned long long)ep->input_bytes);
+        error_set(&err, ERR_QEMU_GONE,
+                  "%s closed its %s channel after writing %llu bytes to it",
+                  ep->who, ep->name, (unsigned long long)ep->input_bytes);
     }
     if (!ep->output_ended && !ep->output_dead && (errnum || is_hung_up(ep))) {
         go_dead(ep, &err);
@@ -287,8 +288,8 @@ static void write_broke(struct endpoint *ep, int errnum)
         } while (n > 0);
     }
     error_set_errno(&err, ERR_QEMU_GONE, errnum,
-                    "%s closed %s, which took %llu bytes", ep->who, ep->name,
-                    (unsigned long long)ep->output_bytes);
+                    "%s closed its %s channel, to which it was sent %llu bytes",
+                    ep->who, ep->name, (unsigned long long)ep->output_bytes);
     go_dead(ep, &err);
 }
 

@@ -340,7 +340,7 @@ static void a_sibling_that_dies_breaks_the_path(void **state)
     rig_run(rig, 800 * MP_MS);
     assert_false(rig->side[SRC].broken); /* nothing is lost so far */
     send(p.src, "page", 4, MSG_NOSIGNAL);
-    assert_broken_alike(rig, "destination QEMU closed preempt");
+    assert_broken_alike(rig, "destination QEMU closed its preempt channel");
     qemu_recv_end(rig, m.dst);
     qemu_recv_end(rig, m.src);
     close_both(m);
@@ -354,7 +354,8 @@ static void a_source_that_dies_breaks_the_path(void **state)
     struct main_ends m = connect_main_with_return_path(rig);
 
     close(m.src);
-    assert_broken_alike(rig, "source QEMU closed main");
+    assert_broken_alike(rig,
+                        "source QEMU closed its main channel after writing ");
     qemu_recv_end(rig, m.dst);
     close(m.dst);
     rig_free(rig);
@@ -364,7 +365,8 @@ static void a_source_that_dies_breaks_the_path(void **state)
     m.src = qemu_connect(rig);
     qemu_send(rig, m.src, "QEV", 3);
     close(m.src);
-    assert_broken_alike(rig, "after 3 bytes, it needs 8 to begin");
+    assert_broken_alike(rig, "closed its main channel after writing 3 bytes to "
+                             "it, it needs 8 to begin");
     rig_free(rig);
 }
 

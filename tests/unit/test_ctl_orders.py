@@ -232,3 +232,14 @@ def test_limits_are_those_of_the_api(api, option, member):
     for value in (low - 1, high + 1):
         assert ctl(api, *MIGRATE, f"{option}={value}").status == 2
     assert len(api.requests) == 2
+
+
+def test_the_manual_explains_the_states_of_the_stream():
+    manual = open(os.path.join(SOURCES, "docs/migproxyctl.1.pod"),
+                  encoding="utf-8").read()
+    contract = open(os.path.join(SOURCES, "docs/openapi.yaml"),
+                    encoding="utf-8").read()
+    item = manual.split("=item C<stream>\n")[1].split("=item")[0]
+    text = contract.split("\n        stream:\n")[1].split("type:")[0]
+    for state in ("head", "ram", "pages", "devices", "end", "opaque"):
+        assert f"C<{state}>" in item and state in text
