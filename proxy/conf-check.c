@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,6 +81,23 @@ static int check_listen(const struct conf *conf, struct error *err)
     return 0;
 }
 
+/* Whether this process may give a socket of its own to the group, found out by
+ * giving it a file that has no name. */
+static int check_group(gid_t group, struct error *err)
+{
+    CLEANUP_FD int fd = group == CONF_NO_GROUP
+                            ? -1
+                            : memfd_create("migproxy-group", MFD_CLOEXEC);
+
+    if (fd >= 0 && fchown(fd, (uid_t)-1, group)) {
+        return error_set_errno(err, ERR_CONFIG, errno,
+                               "giving a socket to group %u, of which user %u "
+                               "is no member",
+                               (unsigned)group, (unsigned)geteuid());
+    }
+    return 0;
+}
+
 int conf_check_start(const struct conf *conf, struct error *err)
 {
     struct error why = ERROR_INIT;
@@ -92,6 +110,8 @@ int conf_check_start(const struct conf *conf, struct error *err)
     } else if ((exists || !is_in_dir(conf->api_socket, conf->run_dir)) &&
                path_check_listen(conf->api_socket, &why)) {
         refuse(conf, "api", "socket", &why);
+    } else if (check_group(conf->api_group, &why)) {
+        refuse(conf, "api", "group", &why);
     } else if (check_listen(conf, &why)) {
         refuse(conf, "listen", "address", &why);
     } else {
@@ -106,9 +126,12 @@ int conf_check_reload(const struct conf *conf, struct error *err)
 
     if (*conf->congestion && sock_check_congestion(conf->congestion, &why)) {
         refuse(conf, "migration", "congestion", &why);
-        return error_copy(err, &why);
+    } else if (check_group(conf->socket_group, &why)) {
+        refuse(conf, "qemu", "socket-group", &why);
+    } else {
+        return 0;
     }
-    return 0;
+    return error_copy(err, &why);
 }
 
 static void warn_of_buffer(const struct conf *conf, conf_check_cb cb)

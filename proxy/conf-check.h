@@ -14,12 +14,13 @@ struct tls;
 struct tls *conf_check_tls(const struct conf *conf, struct error *err);
 
 /* What would make a start fail: directories that cannot be made, the place of
- * the API's socket. Addresses to listen on: that are not this host's (names
- * are looked up, which may block); those in use pass. Makes and changes
- * nothing. ERR_CONFIG. */
+ * the API's socket, a group that this user cannot give it to. Addresses to
+ * listen on: that are not this host's (names are looked up, which may block);
+ * those in use pass. Makes and changes nothing. ERR_CONFIG. */
 int conf_check_start(const struct conf *conf, struct error *err);
 
-/* What can change at a reload: the congestion control. ERR_CONFIG. */
+/* What can change at a reload: the congestion control, the group of QEMU's
+ * sockets. ERR_CONFIG. */
 int conf_check_reload(const struct conf *conf, struct error *err);
 
 /* What would refuse migrations, but can be put right while the daemon runs:

@@ -38,7 +38,7 @@ static struct conf *must_parse(const char *format)
 #define GOOD                                                                   \
     "[daemon]\nname = a\nrun-dir = %1$s/run\nstate-dir = %1$s/state\n"         \
     "[qemu]\nsocket-dirs = %1$s\n"
-#define HERE "[listen]\naddress = 127.0.0.1:1\n"
+#define HERE "[listen]\naddress = 127.0.0.1:31999\n"
 
 static void assert_start_fails(const char *format, const char *start,
                                const char *end)
@@ -91,8 +91,9 @@ static void directories_must_be_possible(void **state)
 
 static void addresses_must_be_those_of_the_host(void **state)
 {
-    assert_start_fails(GOOD "[listen]\naddress = 127.0.0.1:1 192.0.2.77:5\n",
-                       "f:8: listen.address: listening on 192.0.2.77:5: ", "");
+    assert_start_fails(
+        GOOD "[listen]\naddress = 127.0.0.1:31999 192.0.2.77:31999\n",
+        "f:8: listen.address: listening on 192.0.2.77:31999: ", "");
 }
 
 static void congestion_control_is_the_kernels(void **state)
@@ -108,6 +109,35 @@ static void congestion_control_is_the_kernels(void **state)
     assert_int_equal(conf_check_reload(conf, &err), -1);
     assert_memory_equal(err.text, "f:2: migration.congestion: ", 27);
     conf_free(conf);
+}
+
+/* Of a user that is in no group 12345. */
+static void groups_must_be_those_of_the_user(void **state)
+{
+    struct conf *api = must_parse(GOOD HERE "[api]\ngroup = 12345\n");
+    struct conf *qemu = must_parse("[qemu]\nsocket-group = 12345\n");
+    struct error err_api = ERROR_INIT, err_qemu = ERROR_INIT;
+    bool is_root = geteuid() == 0;
+
+    assert_int_equal(chmod(dir, 0777), 0);
+    if (is_root) {
+        assert_int_equal(seteuid(65534), 0);
+    }
+    int of_api = conf_check_start(api, &err_api);
+    int of_qemu = conf_check_reload(qemu, &err_qemu);
+    if (is_root) {
+        assert_int_equal(seteuid(0), 0);
+    }
+    assert_int_equal(chmod(dir, 0700), 0);
+    assert_int_equal(of_api, -1);
+    assert_memory_equal(err_api.text,
+                        "f:10: api.group: giving a socket to "
+                        "group 12345, ",
+                        49);
+    assert_int_equal(of_qemu, -1);
+    assert_memory_equal(err_qemu.text, "f:2: qemu.socket-group: giving ", 31);
+    conf_free(api);
+    conf_free(qemu);
 }
 
 static void certificates_are_named_with_their_option(void **state)
@@ -180,6 +210,7 @@ int main(void)
         cmocka_unit_test(directories_must_be_possible),
         cmocka_unit_test(addresses_must_be_those_of_the_host),
         cmocka_unit_test(congestion_control_is_the_kernels),
+        cmocka_unit_test(groups_must_be_those_of_the_user),
         cmocka_unit_test(certificates_are_named_with_their_option),
         cmocka_unit_test(what_stops_guests_is_a_warning),
     };
