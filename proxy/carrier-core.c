@@ -169,6 +169,25 @@ static void close_sockets(struct carrier_core *core)
     }
     carrier_source_close(core);
     carrier_dest_close(core);
+    carrier_drain_close(core);
+}
+
+/* All but those that QEMU is to close by itself (carrier-drain.c). */
+static void break_sockets(struct carrier_core *core)
+{
+    if (!core->source || core->multifd == 0) {
+        close_sockets(core);
+        return;
+    }
+    for (unsigned i = 0; i < core->order_count; i++) {
+        struct endpoint *ep = &core->channel[core->order[i]].ep;
+        if (ep->class == WIRE_CLASS_MULTIFD) {
+            carrier_drain_add(core, endpoint_release(ep));
+        } else {
+            endpoint_close(ep);
+        }
+    }
+    carrier_source_drain(core);
 }
 
 void carrier_core_stop(struct carrier_core *core, enum error_code code,
@@ -213,7 +232,7 @@ void carrier_core_break(struct carrier_core *core, const struct error *err)
     core->why = *err;
     carrier_log(core, LOG_LEVEL_WARNING,
                 "path broken, closing QEMU's sockets: %s", err->text);
-    close_sockets(core);
+    break_sockets(core);
     for (unsigned i = 0; i < core->order_count; i++) {
         reset_channel(core, core->order[i]);
     }

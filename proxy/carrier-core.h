@@ -162,10 +162,20 @@ struct carrier_core {
 
     struct carrier_source in;
     struct carrier_target out;
+    struct carrier_drain *drains; /* source, broken: carrier-drain.c */
 
     struct event *again; /* another turn, after other events */
     struct loop_timer ping_timer, stats_timer, rate_timer, verdict_timer;
 };
+
+/* carrier-drain.c -------------------------------------------------------- */
+
+struct carrier_drain;
+
+/* Reads and drops what comes on fd until its end, or carrier_drain_close().
+ * Takes fd; -1 is fine. */
+void carrier_drain_add(struct carrier_core *core, int fd);
+void carrier_drain_close(struct carrier_core *core);
 
 /* carrier-core.c --------------------------------------------------------- */
 
@@ -239,6 +249,9 @@ void carrier_lanes_set_phase(struct carrier_core *core);
 void carrier_source_listen(struct carrier_core *core, int fd, char *path,
                            pid_t qemu_pid);
 /* Closes what listens or waits for its label, unlinks the path. */
+/* The path is broken: what is not labelled yet is drained, and what is still
+ * accepted. */
+void carrier_source_drain(struct carrier_core *core);
 void carrier_source_close(struct carrier_core *core);
 
 /* carrier-dest.c --------------------------------------------------------- */

@@ -269,6 +269,8 @@ static void accepted(struct carrier_core *core, int fd)
 {
     if (!is_from_qemu(core, fd)) {
         refuse(core, fd, "it comes from another process than QEMU");
+    } else if (core->life != CARRIER_OPEN) {
+        carrier_drain_add(core, fd);
     } else if (core->multifd > 0) {
         wait_for_bytes(core, fd);
     } else {
@@ -283,7 +285,8 @@ static void accept_cb(evutil_socket_t listen_fd, short what, void *arg)
     struct error err = ERROR_INIT;
     int fd;
 
-    while (core->life == CARRIER_OPEN &&
+    /* a broken one may have closed the listening socket in between */
+    while (core->in.listen_fd >= 0 &&
            (fd = sock_accept(listen_fd, &from, &err)) >= 0) {
         accepted(core, fd);
     }
@@ -325,6 +328,23 @@ void carrier_source_listen(struct carrier_core *core, int fd, char *path,
         return;
     }
     event_add(in->event, NULL);
+}
+
+void carrier_source_drain(struct carrier_core *core)
+{
+    struct carrier_source *in = &core->in;
+
+    if (!in->has[CARRIER_MAIN]) {
+        carrier_source_close(core); /* main may be one of them */
+        return;
+    }
+    while (in->waiting) {
+        carrier_drain_add(core, take_guest(core, in->waiting));
+    }
+    for (unsigned i = 0; i < in->early_count; i++) {
+        carrier_drain_add(core, in->early[i].fd);
+    }
+    in->early_count = 0;
 }
 
 void carrier_source_close(struct carrier_core *core)

@@ -3,6 +3,7 @@ libmpproxy_la_SOURCES += \
 	proxy/carrier.c proxy/carrier.h \
 	proxy/carrier-core.c proxy/carrier-core.h \
 	proxy/carrier-dest.c \
+	proxy/carrier-drain.c \
 	proxy/carrier-ends.c \
 	proxy/carrier-lanes.c \
 	proxy/carrier-pages.c proxy/carrier-pages.h \

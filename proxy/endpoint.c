@@ -82,6 +82,15 @@ static void want_write(struct endpoint *ep, bool wanted)
     }
 }
 
+int endpoint_release(struct endpoint *ep)
+{
+    int fd = ep->fd;
+
+    ep->fd = -1;
+    endpoint_close(ep);
+    return fd;
+}
+
 void endpoint_close(struct endpoint *ep)
 {
     if (ep->read_event) {

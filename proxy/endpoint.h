@@ -162,6 +162,9 @@ void endpoint_discard(struct endpoint *ep);
  * again, from callbacks, and on an endpoint without a socket. */
 void endpoint_close(struct endpoint *ep);
 
+/* As endpoint_close(), but gives the socket away. -1: it is not open. */
+int endpoint_release(struct endpoint *ep);
+
 /* Whether the socket is open. */
 static inline bool endpoint_is_open(const struct endpoint *ep)
 {
