@@ -14,6 +14,7 @@ libmpproxy_la_SOURCES += \
 	proxy/facts.c proxy/facts.h \
 	proxy/manager.c proxy/manager.h \
 	proxy/incoming.c proxy/incoming.h \
+	proxy/json-add.h \
 	proxy/manager-api.c \
 	proxy/manager-close.c \
 	proxy/manager-events.c \

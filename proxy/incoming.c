@@ -50,42 +50,51 @@ const struct incoming_entry *incoming_add(struct incoming *incoming,
     return entry;
 }
 
-struct incoming_entry *incoming_find_vm(struct incoming *incoming,
-                                        const char *vm)
+/* The entry with that text in the member that get returns. */
+static struct incoming_entry *
+find(struct incoming *incoming,
+     const char *(*get)(const struct incoming_entry *entry), const char *text)
 {
     LIST_EACH (node, &incoming->entries) {
         struct incoming_entry *entry =
             container_of(node, struct incoming_entry, node);
-        if (!strcmp(entry->said.vm, vm)) {
+        if (!strcmp(get(entry), text)) {
             return entry;
         }
     }
     return NULL;
 }
 
+static const char *get_vm(const struct incoming_entry *entry)
+{
+    return entry->said.vm;
+}
+
+static const char *get_id(const struct incoming_entry *entry)
+{
+    return entry->id;
+}
+
+static const char *get_migration(const struct incoming_entry *entry)
+{
+    return entry->migration;
+}
+
+struct incoming_entry *incoming_find_vm(struct incoming *incoming,
+                                        const char *vm)
+{
+    return find(incoming, get_vm, vm);
+}
+
 struct incoming_entry *incoming_find(struct incoming *incoming, const char *id)
 {
-    LIST_EACH (node, &incoming->entries) {
-        struct incoming_entry *entry =
-            container_of(node, struct incoming_entry, node);
-        if (!strcmp(entry->id, id)) {
-            return entry;
-        }
-    }
-    return NULL;
+    return find(incoming, get_id, id);
 }
 
 struct incoming_entry *incoming_find_migration(struct incoming *incoming,
                                                const char *migration)
 {
-    LIST_EACH (node, &incoming->entries) {
-        struct incoming_entry *entry =
-            container_of(node, struct incoming_entry, node);
-        if (!strcmp(entry->migration, migration)) {
-            return entry;
-        }
-    }
-    return NULL;
+    return find(incoming, get_migration, migration);
 }
 
 void incoming_remove(struct incoming *incoming, struct incoming_entry *entry)

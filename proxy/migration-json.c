@@ -3,24 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proxy/json-add.h"
 #include "proxy/migration.h"
 #include "qmp/json-value.h"
-
-static void add_text(json_object *to, const char *name, const char *text)
-{
-    json_object_object_add(
-        to, name, text && text[0] ? json_object_new_string(text) : NULL);
-}
-
-static void add_uint(json_object *to, const char *name, uint64_t value)
-{
-    json_object_object_add(to, name, json_object_new_uint64(value));
-}
-
-static void add_bool(json_object *to, const char *name, bool value)
-{
-    json_object_object_add(to, name, json_object_new_boolean(value));
-}
 
 /* A number, or null for a negative one: not known. */
 static void add_known(json_object *to, const char *name, int64_t value)
@@ -35,7 +20,7 @@ static void add_wall(json_object *to, const char *name, int64_t wall_us)
     if (wall_us) {
         clock_format_wall(wall_us, text, sizeof(text));
     }
-    add_text(to, name, wall_us ? text : NULL);
+    json_add_text(to, name, wall_us ? text : NULL);
 }
 
 static const char *result_name(const struct migration *m)
@@ -121,7 +106,7 @@ static void add_outlook(json_object *object, const struct migration *m,
 
     add_known(object, "eta_seconds",
               net && converging && is_moving(m) ? (int64_t)(left / net) : -1);
-    add_bool(object, "converging", converging);
+    json_add_bool(object, "converging", converging);
 }
 
 static json_object *source_progress_to_json(const struct migration *m)
@@ -161,7 +146,7 @@ static json_object *destination_progress_to_json(const struct migration *m)
     if (m->counts.past) {
         json_object_object_add(object, "transferred_bytes", past);
     } else {
-        add_uint(object, "transferred_bytes", migration_forward_bytes(m));
+        json_add_uint(object, "transferred_bytes", migration_forward_bytes(m));
     }
     add_if(object, "rate_bytes_per_second",
            is_moving(m) && m->carrier && m->counts.has_received_rate,
@@ -183,11 +168,11 @@ static json_object *channels_to_json(const struct carrier_stats *stats)
         const struct carrier_channel_stats *channel = &stats->channel[i];
         json_object *object = json_object_new_object();
         json_object *blocked = json_object_new_array();
-        add_text(object, "name", channel->name);
-        add_bool(object, "open", channel->open);
-        add_uint(object, "forward_bytes", channel->forward_bytes);
-        add_uint(object, "reverse_bytes", channel->reverse_bytes);
-        add_uint(object, "held_bytes", channel->held_bytes);
+        json_add_text(object, "name", channel->name);
+        json_add_bool(object, "open", channel->open);
+        json_add_uint(object, "forward_bytes", channel->forward_bytes);
+        json_add_uint(object, "reverse_bytes", channel->reverse_bytes);
+        json_add_uint(object, "held_bytes", channel->held_bytes);
         for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
             if (channel->blocked & names[k].bit) {
                 json_object_array_add(blocked,
@@ -206,7 +191,7 @@ static void add_wire(json_object *object, const char *name,
     if (m->counts.past) {
         json_object_object_add(object, name, from_past(m, "totals", name));
     } else {
-        add_uint(object, name, bytes);
+        json_add_uint(object, name, bytes);
     }
 }
 
@@ -236,7 +221,7 @@ static json_object *totals_to_json(const struct migration *m,
 
     add_wire(object, "wire_sent_bytes", m, stats->wire_sent_bytes);
     add_wire(object, "wire_received_bytes", m, stats->wire_received_bytes);
-    add_uint(object, "page_requests", requests);
+    json_add_uint(object, "page_requests", requests);
     add_phase_bytes(object, m);
     add_known(object, "vcpu_blocktime_ms", m->vcpu_blocktime_ms);
     return object;
@@ -277,13 +262,13 @@ static json_object *latency_to_json(const struct latency *latency)
 {
     json_object *object = json_object_new_object();
 
-    add_uint(object, "count", latency->count);
-    add_uint(object, "mean_us", (uint64_t)latency_mean(latency) / MP_US);
-    add_uint(object, "p50_us",
-             (uint64_t)latency_percentile(latency, 50) / MP_US);
-    add_uint(object, "p99_us",
-             (uint64_t)latency_percentile(latency, 99) / MP_US);
-    add_uint(object, "max_us", (uint64_t)latency->max / MP_US);
+    json_add_uint(object, "count", latency->count);
+    json_add_uint(object, "mean_us", (uint64_t)latency_mean(latency) / MP_US);
+    json_add_uint(object, "p50_us",
+                  (uint64_t)latency_percentile(latency, 50) / MP_US);
+    json_add_uint(object, "p99_us",
+                  (uint64_t)latency_percentile(latency, 99) / MP_US);
+    json_add_uint(object, "max_us", (uint64_t)latency->max / MP_US);
     return object;
 }
 
@@ -300,12 +285,12 @@ static json_object *pages_to_json(const struct migration *m,
     object = json_object_new_object();
     latency_merge(&all, &stats->in_flight);
     latency_merge(&all, &stats->fetched);
-    add_uint(object, "pool_limit_bytes", m->pool_bytes);
-    add_uint(object, "pool_bytes", stats->pages.pool_bytes);
-    add_uint(object, "pool_peak_bytes", stats->pages.pool_peak_bytes);
-    add_uint(object, "taken", stats->pages.pages);
-    add_uint(object, "sent_first", stats->pages.urgent_pages);
-    add_uint(object, "awaited", stats->pages.waiting);
+    json_add_uint(object, "pool_limit_bytes", m->pool_bytes);
+    json_add_uint(object, "pool_bytes", stats->pages.pool_bytes);
+    json_add_uint(object, "pool_peak_bytes", stats->pages.pool_peak_bytes);
+    json_add_uint(object, "taken", stats->pages.pages);
+    json_add_uint(object, "sent_first", stats->pages.urgent_pages);
+    json_add_uint(object, "awaited", stats->pages.waiting);
     json_object_object_add(object, "delivery", latency_to_json(&all));
     json_object_object_add(object, "delivery_found",
                            latency_to_json(&stats->found));
@@ -343,7 +328,7 @@ static json_object *limits_to_json(const struct migration *m)
         m->bandwidth_bytes_per_second == PARSE_UNLIMITED
             ? json_object_new_string("unlimited")
             : json_object_new_uint64(m->bandwidth_bytes_per_second));
-    add_uint(limits, "max_downtime_ms", m->max_downtime_ms);
+    json_add_uint(limits, "max_downtime_ms", m->max_downtime_ms);
     return limits;
 }
 
@@ -364,7 +349,7 @@ static void add_data_path(json_object *object, const struct migration *m,
     }
     json_object_object_add(object, "path", path_to_json(m, stats));
     json_object_object_add(object, "channels", channels_to_json(stats));
-    add_text(object, "stream", stats->stream_state);
+    json_add_text(object, "stream", stats->stream_state);
     if (m->is_source) {
         json_object_object_add(object, "pages",
                                pages_to_json(m, &stats->pages));
@@ -377,7 +362,7 @@ static void add_times(json_object *object, const struct migration *m)
 
     add_wall(object, "started_at", m->started_wall_us);
     add_wall(object, "ended_at", m->ended_wall_us);
-    add_uint(object, "elapsed_ms", (uint64_t)((end - m->began) / MP_MS));
+    json_add_uint(object, "elapsed_ms", (uint64_t)((end - m->began) / MP_MS));
     json_object_object_add(object, "phases_ms", phases_to_json(m));
     add_wall(object, "counted_at", m->counts.wall_us);
 }
@@ -388,26 +373,26 @@ json_object *migration_to_json(struct migration *m)
     const struct carrier_stats *stats = &m->final_stats;
 
     migration_refresh(m);
-    add_text(object, "id", m->request.id);
-    add_text(object, "vm", m->request.vm);
-    add_text(object, "uuid", m->uuid);
-    add_text(object, "role",
-             m->is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION);
-    add_text(object, "peer", m->request.peer);
-    add_text(object, "mode", api_mode_name(m->request.mode));
-    add_bool(object, "preempt", m->preempt);
-    add_bool(object, "small_pages", m->small_pages);
-    add_uint(object, "multifd_channels", m->request.multifd);
+    json_add_text(object, "id", m->request.id);
+    json_add_text(object, "vm", m->request.vm);
+    json_add_text(object, "uuid", m->uuid);
+    json_add_text(object, "role",
+                  m->is_source ? MIGRATION_SOURCE : MIGRATION_DESTINATION);
+    json_add_text(object, "peer", m->request.peer);
+    json_add_text(object, "mode", api_mode_name(m->request.mode));
+    json_add_bool(object, "preempt", m->preempt);
+    json_add_bool(object, "small_pages", m->small_pages);
+    json_add_uint(object, "multifd_channels", m->request.multifd);
     if (m->is_source) {
         json_object_object_add(object, "limits", limits_to_json(m));
     }
-    add_text(object, "state", migration_shown_state(m));
-    add_bool(object, "postcopy", m->postcopy);
-    add_text(object, "result", result_name(m));
-    add_bool(object, "refused", m->refused);
-    add_text(object, "guest_is_on", m->guest_is_on);
+    json_add_text(object, "state", migration_shown_state(m));
+    json_add_bool(object, "postcopy", m->postcopy);
+    json_add_text(object, "result", result_name(m));
+    json_add_bool(object, "refused", m->refused);
+    json_add_text(object, "guest_is_on", m->guest_is_on);
     json_object_object_add(object, "error", migration_failure_to_json(m));
-    add_text(object, "advice", m->advice);
+    json_add_text(object, "advice", m->advice);
     json_object_object_add(object, "closed", NULL); /* manager-close.c */
     add_times(object, m);
     json_object_object_add(object, "progress",
@@ -416,7 +401,7 @@ json_object *migration_to_json(struct migration *m)
     json_object_object_add(object, "downtime", downtime_to_json(m));
     json_object_object_add(object, "totals", totals_to_json(m, stats));
     add_data_path(object, m, stats);
-    add_text(object, "run_state_at_switchover",
-             m->is_source ? m->run_state : NULL);
+    json_add_text(object, "run_state_at_switchover",
+                  m->is_source ? m->run_state : NULL);
     return object;
 }

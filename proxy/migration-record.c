@@ -3,29 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proxy/json-add.h"
 #include "proxy/migration.h"
 #include "qmp/json-value.h"
-
-static void add_text(json_object *to, const char *name, const char *text)
-{
-    json_object_object_add(
-        to, name, text && text[0] ? json_object_new_string(text) : NULL);
-}
-
-static void add_uint(json_object *to, const char *name, uint64_t value)
-{
-    json_object_object_add(to, name, json_object_new_uint64(value));
-}
-
-static void add_int(json_object *to, const char *name, int64_t value)
-{
-    json_object_object_add(to, name, json_object_new_int64(value));
-}
-
-static void add_bool(json_object *to, const char *name, bool value)
-{
-    json_object_object_add(to, name, json_object_new_boolean(value));
-}
 
 void migration_request_key(const struct api_migrate *request, char *buf,
                            size_t size)
@@ -61,29 +41,32 @@ json_object *migration_to_record(struct migration *m)
     json_object *record = migration_to_json(m);
     json_object *object = json_object_new_object();
 
-    add_text(record, "state", migration_state_name(m->state));
-    add_text(object, "request", m->request_key);
-    add_bool(object, "committed", m->committed);
-    add_bool(object, "started", m->started);
-    add_bool(object, "will_not_start", m->will_not_start);
-    add_bool(object, "should_run", m->should_run);
-    add_bool(object, "cancelled", m->cancelled);
-    add_bool(object, "effect", m->failure.is_set && m->failure.is_effect);
-    add_bool(object, "unsettled", m->unsettled);
-    add_text(object, "source_host", m->hosts.source);
-    add_text(object, "destination_host", m->hosts.destination);
-    add_text(object, "qmp_path", m->qmp_path);
-    add_text(object, "peer_qmp_path", m->peer_qmp_path);
-    add_text(object, "socket_path", m->socket_path);
-    add_uint(object, "qemu_pid", (uint64_t)m->qemu_pid);
-    add_uint(object, "qemu_start_ticks", m->qemu_start_ticks);
-    add_text(object, "qemu_version", m->qemu_version);
-    add_int(object, "started_wall_us", m->started_wall_us);
-    add_int(object, "phase_began_wall_us", wall_of(m, m->counts.phase_began));
-    add_int(object, "counted_wall_us", m->counts.wall_us);
-    add_uint(object, "multifd_running_bytes", m->counts.multifd_bytes[true]);
-    add_uint(object, "multifd_stopped_bytes", m->counts.multifd_bytes[false]);
-    add_bool(object, "capabilities_changed", m->caps_changed);
+    json_add_text(record, "state", migration_state_name(m->state));
+    json_add_text(object, "request", m->request_key);
+    json_add_bool(object, "committed", m->committed);
+    json_add_bool(object, "started", m->started);
+    json_add_bool(object, "will_not_start", m->will_not_start);
+    json_add_bool(object, "should_run", m->should_run);
+    json_add_bool(object, "cancelled", m->cancelled);
+    json_add_bool(object, "effect", m->failure.is_set && m->failure.is_effect);
+    json_add_bool(object, "unsettled", m->unsettled);
+    json_add_text(object, "source_host", m->hosts.source);
+    json_add_text(object, "destination_host", m->hosts.destination);
+    json_add_text(object, "qmp_path", m->qmp_path);
+    json_add_text(object, "peer_qmp_path", m->peer_qmp_path);
+    json_add_text(object, "socket_path", m->socket_path);
+    json_add_uint(object, "qemu_pid", (uint64_t)m->qemu_pid);
+    json_add_uint(object, "qemu_start_ticks", m->qemu_start_ticks);
+    json_add_text(object, "qemu_version", m->qemu_version);
+    json_add_int(object, "started_wall_us", m->started_wall_us);
+    json_add_int(object, "phase_began_wall_us",
+                 wall_of(m, m->counts.phase_began));
+    json_add_int(object, "counted_wall_us", m->counts.wall_us);
+    json_add_uint(object, "multifd_running_bytes",
+                  m->counts.multifd_bytes[true]);
+    json_add_uint(object, "multifd_stopped_bytes",
+                  m->counts.multifd_bytes[false]);
+    json_add_bool(object, "capabilities_changed", m->caps_changed);
     json_object_object_add(object, "capabilities",
                            m->caps ? qmp_caps_to_json(m->caps) : NULL);
     json_object_object_add(object, "blocks", json_object_get(m->blocks));
@@ -260,13 +243,13 @@ static void close_past(json_object *past)
          i++) {
         json_object *object = json_object_array_get_idx(channels, i);
         if (json_object_is_type(object, json_type_object)) {
-            add_bool(object, "open", false);
-            add_uint(object, "held_bytes", 0);
+            json_add_bool(object, "open", false);
+            json_add_uint(object, "held_bytes", 0);
             json_object_object_add(object, "blocked", json_object_new_array());
         }
     }
     if (json_value_object(past, "pages", &pages)) {
-        add_uint(pages, "pool_bytes", 0);
+        json_add_uint(pages, "pool_bytes", 0);
     }
 }
 
