@@ -6,6 +6,7 @@ import random
 import pytest
 
 from lab import Move
+from lab.migproxy import make_pki
 
 BOTH = pytest.mark.versions("7.2", "10.0", long=["7.2-10.0", "10.0-7.2"])
 RATE = 60 << 20
@@ -51,6 +52,38 @@ def test_every_page_arrives_once(lab, preempt, pool):
     assert times["count"] == sum(pages[f"delivery_{where}"]["count"] for where
                                  in ("found", "in_flight", "fetched"))
     assert pages["pool_bytes"] == 0 and pages["awaited"] == 0
+
+
+@pytest.mark.versions("7.2", long=["10.0"])
+def test_what_hides_the_stream_is_put_off(lab):
+    """QEMU's own TLS and xbzrle: off while migproxy migrates, back after it."""
+    pki = make_pki(lab.directory / "qemu-pki", "one", "two")
+
+    def tls(name, endpoint):
+        return ["-object", f"tls-creds-x509,id=tls0,dir={pki / name},"
+                           f"endpoint={endpoint},verify-peer=yes"]
+
+    a, b = lab.daemons_pair()
+    source = lab.qemu("a", extra=tls("one", "client"))
+    destination = lab.qemu("b", incoming=True, extra=tls("two", "server"))
+    lab.guest.wait_ready("a")
+    lab.guest.wait_beats("a")
+    for qemu in (source, destination):
+        qemu.qmp.command("migrate-set-parameters",
+                         **{"tls-creds": "tls0", "tls-hostname": "two"})
+        qemu.qmp.set_capabilities(xbzrle=True)
+    move = Move(a, source, destination, "B", mode="postcopy", preempt="on",
+                postcopy_after_seconds=0.2, bandwidth_bytes_per_second=RATE)
+    shown, there = move.wait_end_both(b)
+    assert (shown["result"], there["result"]) == ("completed", "completed"), (
+        shown, there)
+    assert shown["postcopy"] and shown["stream"] == "end"
+    for qemu in (source, destination):
+        assert qemu.qmp.capabilities()["xbzrle"]
+        assert qemu.qmp.command("query-migrate-parameters")[
+            "tls-creds"] == "tls0"
+    lab.guest.assert_only_on(destination, idle=[source])
+    lab.finish(destination)
 
 
 @pytest.mark.versions("7.2")
