@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define NONE UINT32_MAX
 #define COMING POOL_QUEUES /* as a queue: in none yet */
@@ -192,6 +193,11 @@ static int blocks_new(struct pool *pool, const struct pool_block *blocks,
     return 0;
 }
 
+static size_t index_bytes(const struct pool *pool)
+{
+    return ((size_t)pool->index_mask + 1) * sizeof(*pool->index);
+}
+
 struct pool *pool_new(const struct pool_block *blocks, size_t count,
                       size_t page_bytes, size_t max_pages)
 {
@@ -210,16 +216,18 @@ struct pool *pool_new(const struct pool_block *blocks, size_t count,
         places *= 2;
     }
     pool->index_mask = places - 1;
-    /* calloc and malloc of much memory: the kernel gives it page by page */
-    pool->index = calloc(places, sizeof(*pool->index));
+    /* the kernel gives all this page by page, as it is used; calloc would not
+     * leave it to the kernel to clear what the process had before */
+    pool->index = mmap(NULL, index_bytes(pool), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pool->entries = malloc(pool->entry_max * sizeof(*pool->entries));
     pool->bytes = malloc(max_pages * page_bytes);
     pool->slot_free = malloc(max_pages * sizeof(*pool->slot_free));
     for (int i = 0; i < POOL_QUEUES; i++) {
         pool->queues[i] = (struct queue){.first = NONE, .last = NONE};
     }
-    if (blocks_new(pool, blocks, count) || !pool->index || !pool->entries ||
-        !pool->bytes || !pool->slot_free) {
+    if (blocks_new(pool, blocks, count) || pool->index == MAP_FAILED ||
+        !pool->entries || !pool->bytes || !pool->slot_free) {
         pool_free(pool);
         return NULL;
     }
@@ -236,7 +244,9 @@ void pool_free(struct pool *pool)
         free(pool->blocks[i].wanted);
     }
     free(pool->blocks);
-    free(pool->index);
+    if (pool->index != MAP_FAILED) {
+        munmap(pool->index, index_bytes(pool));
+    }
     free(pool->entries);
     free(pool->bytes);
     free(pool->slot_free);

@@ -16,6 +16,7 @@
 static struct worlds all;
 
 #define MEND_AFTER (1500 * MP_MS)
+#define BEGIN_INTERVAL (20 * MP_MS)
 
 static void cut(struct world *w)
 {
@@ -106,6 +107,8 @@ struct story_row {
 struct story {
     const struct story_row *row;
     struct world *w;
+    unsigned slow; /* its deadlines are so many times as long */
+    bool is_good;
     mp_time acted_at;
     bool is_mended;
 };
@@ -165,8 +168,9 @@ static void begin(struct story *story)
 {
     struct world_params params = {
         .mode = story->row->mode,
+        .slow = story->slow,
         .source.never_converges = true,
-        .source.rest_time = all.slow * 20 * MP_SECOND,
+        .source.rest_time = story->slow * 20 * MP_SECOND,
     };
     struct error err = ERROR_INIT;
     char name[100];
@@ -198,7 +202,7 @@ static bool step(struct story *story)
     /* a daemon that is down does not end it, nobody notices a short silence */
     bool is_time =
         world_is_over(w) || (story->row->act != stall &&
-                             now - story->acted_at > all.slow * MEND_AFTER);
+                             now - story->acted_at > story->slow * MEND_AFTER);
     if (!story->is_mended && is_time) {
         story->is_mended = true;
         story->row->then(w);
@@ -222,26 +226,45 @@ static bool check(struct story *story)
     return false;
 }
 
-static void both_ends_tell_the_same(void **state)
+/* Tells those that are not good yet, all at once. */
+static size_t tell(struct story *stories, unsigned slow)
 {
-    struct story stories[ROWS] = {0};
     mp_time began = clock_now();
     size_t over = 0, good = 0;
 
     for (size_t i = 0; i < ROWS; i++) {
-        stories[i].row = &rows[i];
-        begin(&stories[i]);
+        if (!stories[i].is_good) {
+            stories[i] = (struct story){.row = &rows[i], .slow = slow};
+            begin(&stories[i]);
+            worlds_run_for(&all, slow * BEGIN_INTERVAL);
+        }
     }
-    while (over < ROWS && clock_now() - began < all.slow * 40 * MP_SECOND) {
+    while (over < ROWS && clock_now() - began < slow * 40 * MP_SECOND) {
         over = 0;
         worlds_run_for(&all, MP_MS);
         for (size_t i = 0; i < ROWS; i++) {
-            over += step(&stories[i]);
+            over += stories[i].is_good || step(&stories[i]);
         }
     }
     for (size_t i = 0; i < ROWS; i++) {
-        good += check(&stories[i]);
-        world_free(stories[i].w);
+        if (!stories[i].is_good) {
+            stories[i].is_good = check(&stories[i]);
+            world_free(stories[i].w);
+        }
+        good += stories[i].is_good;
+    }
+    return good;
+}
+
+static void both_ends_tell_the_same(void **state)
+{
+    struct story stories[ROWS] = {0};
+    size_t good = 0;
+
+    /* deadlines are short; on a busy host those that were too short are told
+     * again, with longer ones */
+    for (unsigned patience = 1; patience <= 16 && good < ROWS; patience *= 4) {
+        good = tell(stories, patience * all.slow);
     }
     assert_int_equal(good, ROWS);
 }
@@ -249,7 +272,7 @@ static void both_ends_tell_the_same(void **state)
 /* What each end saw is kept, beside what both say. */
 static void what_was_seen_is_kept(void **state)
 {
-    struct story story = {.row = &rows[1]};
+    struct story story = {.row = &rows[1], .slow = 4 * all.slow};
     struct world_host *hosts[2];
 
     begin(&story);
