@@ -459,3 +459,16 @@ size_t conf_needs_restart(const struct conf *from, const struct conf *to,
     }
     return count;
 }
+
+int conf_keep_started(struct conf *to, const struct conf *from,
+                      struct error *err)
+{
+    for (size_t i = 0; i < options_count; i++) {
+        const struct option_row *option = &options_table[i];
+        if (!option->reloadable && !is_peer_option(option) &&
+            value_copy(option, to, from, err) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}

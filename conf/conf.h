@@ -149,6 +149,12 @@ bool conf_is_same_identity(const char *a, const char *b);
 size_t conf_needs_restart(const struct conf *from, const struct conf *to,
                           char *buf, size_t size);
 
+/* Makes to hold what from does in each option that cannot be reloaded, so that
+ * what has begun with from goes on with it; to->lines stay those of its file.
+ * -1 without memory: then to is good for nothing but conf_free(). */
+int conf_keep_started(struct conf *to, const struct conf *from,
+                      struct error *err);
+
 /* The commented sample file, made from the option table. */
 void conf_sample(FILE *out);
 

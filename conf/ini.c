@@ -56,16 +56,41 @@ static char *take_name(char *quote)
     return name;
 }
 
+/* What is wrong with a header, whose text is line: inside is in pieces. */
+static int refuse_section(const char *line, const char *section, bool has_quote,
+                          bool has_name, struct error *err)
+{
+    size_t blank = strcspn(section, " \t");
+    const char *why;
+
+    if (has_quote && !has_name) {
+        why = "what is in quotes is empty, not closed, or not the last";
+    } else if (strpbrk(section, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
+        why = "NAME is in small letters";
+    } else if (blank > 0 && section[blank] && !has_quote) {
+        why = "OF WHAT stands in quotes";
+    } else {
+        why = "NAME is of a-z, 0-9 and \"-\"";
+    }
+    return error_set(err, ERR_CONFIG,
+                     "\"%.80s%s\" is no section, [NAME] or [NAME \"OF "
+                     "WHAT\"]: %s",
+                     line, strlen(line) > 80 ? "..." : "", why);
+}
+
 static int read_section(struct ini *ini, char *p, struct error *err)
 {
+    char line[INI_LINE_MAX + 1]; /* before it is cut up */
     char *name = NULL;
     char *section = skip_blanks(p + 1);
     char *end = strrchr(section, ']');
 
     if (!end || end[1]) {
         return error_set(err, ERR_CONFIG,
-                         "a section line does not end in \"]\"");
+                         "section line \"%.80s%s\" does not end in \"]\"", p,
+                         strlen(p) > 80 ? "..." : "");
     }
+    strcpy(line, p);
     cut_blanks(section, end);
     char *quote = strchr(section, '"');
     if (quote) {
@@ -73,8 +98,7 @@ static int read_section(struct ini *ini, char *p, struct error *err)
         cut_blanks(section, quote);
     }
     if ((quote && !name) || !is_word(section)) {
-        return error_set(err, ERR_CONFIG,
-                         "a section is [NAME] or [NAME \"OF WHAT\"]");
+        return refuse_section(line, section, quote, name, err);
     }
     ini->has_section = true;
     return ini->ops->on_section(ini->arg, section, name, ini->line, err);

@@ -205,6 +205,11 @@ size_t options_index(const struct option_row *option)
     return (size_t)(option - options_table);
 }
 
+bool options_may_be_empty(const struct option_row *option)
+{
+    return !*option->default_text;
+}
+
 #define TEXT_OF(number) TEXT(number)
 #define TEXT(number) #number
 #define MAX_TEXT TEXT_OF(PATH_SOCKET_MAX)

@@ -66,6 +66,9 @@ bool options_has_section(const char *section);
 /* A row's index in the table. */
 size_t options_index(const struct option_row *option);
 
+/* Whether "KEY =" without a value stands for the option's default. */
+bool options_may_be_empty(const struct option_row *option);
+
 /* What the section is about, one sentence. */
 const char *options_section_help(const char *section);
 

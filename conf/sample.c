@@ -48,10 +48,11 @@ static void write_facts(FILE *out, const char *prefix,
     const char *shown =
         option->default_shown ? option->default_shown : option->default_text;
 
-    snprintf(facts, sizeof(facts),
-             "Takes %s. Default: %s. A change needs a %s.",
-             options_describe(option, what, sizeof(what)), shown,
-             option->reloadable ? "reload" : "restart");
+    snprintf(
+        facts, sizeof(facts), "Takes %s. Default%s: %s. A change needs a %s.",
+        options_describe(option, what, sizeof(what)),
+        options_may_be_empty(option) ? ", also where nothing is given" : "",
+        shown, option->reloadable ? "reload" : "restart");
     write_wrapped(out, prefix, facts);
 }
 

@@ -450,7 +450,7 @@ int value_set(const struct option_row *option, void *base, const char *text,
     void *field = (char *)base + option->offset;
     const struct type_row *type = &types[option->type];
     bool unset =
-        !*text && !*option->default_text && type->storage == STORAGE_TEXT;
+        !*text && options_may_be_empty(option) && type->storage == STORAGE_TEXT;
 
     int rc =
         unset ? set_text(field, "", err) : type->set(option, field, text, err);
@@ -471,6 +471,48 @@ void value_free(const struct option_row *option, void *base)
     } else if (types[option->type].storage == STORAGE_LIST) {
         list_done(field);
     }
+}
+
+static int copy_list(struct conf_list *field, const struct conf_list *from,
+                     struct error *err)
+{
+    CLEANUP(list_done) struct conf_list list = {0};
+
+    list.items = calloc(from->count, sizeof(*list.items));
+    if (!list.items) {
+        return no_memory(err);
+    }
+    for (; list.count < from->count; list.count++) {
+        list.items[list.count] = strdup(from->items[list.count]);
+        if (!list.items[list.count]) {
+            return no_memory(err);
+        }
+    }
+    struct conf_list old = *field;
+    *field = list;
+    list = old; /* released here */
+    return 0;
+}
+
+int value_copy(const struct option_row *option, void *base, const void *from,
+               struct error *err)
+{
+    void *field = (char *)base + option->offset;
+    const void *source = (const char *)from + option->offset;
+
+    switch (types[option->type].storage) {
+    case STORAGE_TEXT:
+        return set_text(field, *(char *const *)source, err);
+    case STORAGE_LIST:
+        return copy_list(field, source, err);
+    case STORAGE_WORD32:
+        memcpy(field, source, 4);
+        return 0;
+    case STORAGE_WORD64:
+        memcpy(field, source, 8);
+        return 0;
+    }
+    return 0;
 }
 
 static bool is_equal_list(const struct conf_list *a, const struct conf_list *b)

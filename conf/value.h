@@ -18,6 +18,11 @@ int value_set(const struct option_row *option, void *base, const char *text,
 /* Releases what the option's field in base owns. */
 void value_free(const struct option_row *option, void *base);
 
+/* Makes the option's field in base hold what it holds in from. -1 without
+ * memory; the field is as it was then. */
+int value_copy(const struct option_row *option, void *base, const void *from,
+               struct error *err);
+
 /* Whether the option's fields in a and b hold the same. */
 bool value_is_equal(const struct option_row *option, const void *a,
                     const void *b);

@@ -24,8 +24,9 @@ static void print_option(const struct option_row *option)
 
     options_describe(option, what, sizeof(what));
     printf("=item B<%s>\n\n%s\n\n", option->key, option->help);
-    printf("Takes %s. Default: %s. A change needs a %s.\n\n", what, shown,
-           option->reloadable ? "reload" : "restart");
+    printf("Takes %s. Default%s: %s. A change needs a %s.\n\n", what,
+           options_may_be_empty(option) ? ", also where nothing is given" : "",
+           shown, option->reloadable ? "reload" : "restart");
 }
 
 int main(void)

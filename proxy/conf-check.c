@@ -3,10 +3,12 @@
 #include "proxy/conf-check.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "transport/tls.h"
@@ -32,6 +34,23 @@ struct tls *conf_check_tls(const struct conf *conf, struct error *err)
     return tls;
 }
 
+/* Root may write to all directories of these, and still make nothing there. */
+static int check_file_system(const char *dir, struct error *err)
+{
+    struct statfs fs;
+
+    if (statfs(dir, &fs)) {
+        return error_set_errno(err, ERR_CONFIG, errno, "directory \"%s\"", dir);
+    }
+    if (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC) {
+        return error_set(err, ERR_CONFIG,
+                         "\"%s\" is the kernel's own (%s): nothing can be made "
+                         "in it",
+                         dir, fs.f_type == SYSFS_MAGIC ? "sysfs" : "proc");
+    }
+    return 0;
+}
+
 /* A directory that is there, or whose parent is. *ret_exists says which. */
 static int check_directory(const char *path, bool *ret_exists,
                            struct error *err)
@@ -45,12 +64,12 @@ static int check_directory(const char *path, bool *ret_exists,
     *ret_exists = !stat(path, &st);
     if (!*ret_exists && errno == ENOENT) {
         char *slash = strrchr(parent, '/');
-        slash[slash == parent] = '\0';
+        slash[slash == parent] = '\0'; /* "/" stays */
         if (access(parent, W_OK | X_OK)) {
             return error_set_errno(err, ERR_CONFIG, errno,
                                    "making \"%s\" in \"%s\"", path, parent);
         }
-        return 0;
+        return check_file_system(parent, err);
     }
     if (*ret_exists && !S_ISDIR(st.st_mode)) {
         return error_set(err, ERR_CONFIG, "\"%s\" is not a directory", path);
@@ -59,7 +78,7 @@ static int check_directory(const char *path, bool *ret_exists,
         return error_set_errno(err, ERR_CONFIG, errno, "directory \"%s\"",
                                path);
     }
-    return 0;
+    return check_file_system(path, err);
 }
 
 static bool is_in_dir(const char *path, const char *dir)
@@ -70,12 +89,23 @@ static bool is_in_dir(const char *path, const char *dir)
 
 static int check_listen(const struct conf *conf, struct error *err)
 {
+    struct sock_address addresses[CONF_LIST_MAX];
+
     for (size_t i = 0; i < conf->listen.count; i++) {
-        struct sock_address address;
         if (sock_parse_address(conf->listen.items[i], CONF_DEFAULT_PORT,
-                               &address, err) ||
-            sock_check_listen(&address, err)) {
+                               &addresses[i], err) ||
+            sock_check_listen(&addresses[i], err)) {
             return -1;
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (sock_is_same_listen(&addresses[j], &addresses[i])) {
+                return error_set(err, ERR_CONFIG,
+                                 "\"%.80s\" (%s) and \"%.80s\" (%s) are in "
+                                 "each other's way: one takes what the other "
+                                 "would listen on",
+                                 conf->listen.items[j], addresses[j].text,
+                                 conf->listen.items[i], addresses[i].text);
+            }
         }
     }
     return 0;
@@ -154,8 +184,59 @@ static void warn_of_buffer(const struct conf *conf, conf_check_cb cb)
     cb(err.text);
 }
 
+static bool is_ours(const struct stat *st)
+{
+    return st->st_uid == 0 || st->st_uid == geteuid();
+}
+
+static void warn_of_tls(const struct conf *conf, conf_check_cb cb)
+{
+    static const char *const keys[] = {"server-key.pem", "client-key.pem"};
+    struct error err = ERROR_INIT;
+    struct stat st;
+
+    if (!stat(conf->tls_dir, &st) && (st.st_mode & (S_IWGRP | S_IWOTH))) {
+        error_set(&err, ERR_CONFIG,
+                  "\"%.200s\" is open to %s (mode %04o): whoever may write to "
+                  "it says whom this host trusts",
+                  conf->tls_dir,
+                  st.st_mode & S_IWOTH ? "everyone" : "its group",
+                  (unsigned)st.st_mode & 07777);
+        conf_wrap(conf, "tls", "dir", &err);
+        cb(err.text);
+    }
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char path[1200]; /* the option's limit is 1024 */
+        snprintf(path, sizeof(path), "%s/%s", conf->tls_dir, keys[i]);
+        if (!stat(path, &st) && !is_ours(&st)) {
+            error_set(&err, ERR_CONFIG,
+                      "private key \"%.200s\" belongs to user %u, neither "
+                      "root nor user %u that reads it",
+                      path, (unsigned)st.st_uid, (unsigned)geteuid());
+            conf_wrap(conf, "tls", "dir", &err);
+            cb(err.text);
+        }
+    }
+}
+
+static void warn_of_self(const struct conf *conf, conf_check_cb cb)
+{
+    const struct conf_peer *self = conf_find_peer(conf, conf->name);
+    struct error err = ERROR_INIT;
+
+    if (self) {
+        error_set(&err, ERR_CONFIG,
+                  "%.200s:%u: peer \"%s\" has the name of this host "
+                  "(daemon.name): what is sent to it would come back here",
+                  conf->file, self->line, self->name);
+        cb(err.text);
+    }
+}
+
 void conf_check_warn(const struct conf *conf, conf_check_cb cb)
 {
+    warn_of_tls(conf, cb);
+    warn_of_self(conf, cb);
     for (size_t i = 0; i < conf->socket_dirs.count; i++) {
         struct error err = ERROR_INIT;
         char text[sizeof(err.text) + 80];

@@ -23,8 +23,9 @@ int conf_check_start(const struct conf *conf, struct error *err);
  * sockets. ERR_CONFIG. */
 int conf_check_reload(const struct conf *conf, struct error *err);
 
-/* What would refuse migrations, but can be put right while the daemon runs:
- * cb is called with a text for each. */
+/* What would refuse migrations, but can be put right while the daemon runs, or
+ * looks like a mistake: a peer that is this host, certificates that others may
+ * replace, keys of others. cb is called with a text for each. */
 typedef void (*conf_check_cb)(const char *text);
 void conf_check_warn(const struct conf *conf, conf_check_cb cb);
 

@@ -40,7 +40,7 @@ struct daemon {
 static int make_run_dir(const char *path, struct error *err)
 {
     if (mkdir(path, 0755) && errno != EEXIST) {
-        return error_set_errno(err, ERR_IO, errno, "making %s", path);
+        return error_set_errno(err, ERR_CONFIG, errno, "making %s", path);
     }
     return 0;
 }
@@ -53,12 +53,12 @@ static void free_old_confs(struct daemon *daemon)
     }
 }
 
-static int keep_room(struct daemon *daemon)
+static int keep_room(struct daemon *daemon, struct error *err)
 {
     struct conf **confs =
         realloc(daemon->old_confs, (daemon->old_count + 1) * sizeof(*confs));
     if (!confs) {
-        return -1;
+        return error_set(err, ERR_NO_MEMORY, "out of memory");
     }
     daemon->old_confs = confs;
     return 0;
@@ -73,7 +73,6 @@ static void warn_cb(const char *text)
 
 /* New certificates, peers and limits; what cannot be changed while running is
  * named and stays. */
-
 static void reload(struct daemon *daemon)
 {
     struct error err = ERROR_INIT;
@@ -83,8 +82,12 @@ static void reload(struct daemon *daemon)
                           ? conf_check_tls(conf, &err)
                           : NULL;
 
-    if (conf && tls && keep_room(daemon)) {
-        error_set(&err, ERR_NO_MEMORY, "out of memory");
+    size_t count =
+        conf ? conf_needs_restart(daemon->conf, conf, names, sizeof(names)) : 0;
+
+    if (conf && tls &&
+        (keep_room(daemon, &err) ||
+         conf_keep_started(conf, daemon->conf, &err))) {
         tls_unref(tls);
         tls = NULL;
     }
@@ -93,8 +96,10 @@ static void reload(struct daemon *daemon)
         conf_free(conf);
         return;
     }
-    if (conf_needs_restart(daemon->conf, conf, names, sizeof(names))) {
-        log_warning("reload: %s need a restart", names);
+    if (count) {
+        log_warning("reload: %s need%s a restart: until then what the daemon "
+                    "was started with stays in force",
+                    names, count == 1 ? "s" : "");
     }
     if (!daemon->fixed_log_level) {
         log_set_level((enum log_level)conf->log_level);
@@ -183,6 +188,9 @@ static int start(struct daemon *daemon, struct error *err)
     }
     daemon->store = store_open(conf->state_dir, err);
     if (!daemon->store) {
+        if (err->code == ERR_IO) {
+            err->code = ERR_CONFIG; /* another directory would do */
+        }
         return conf_wrap(conf, "daemon", "state-dir", err);
     }
     daemon->control = loop_new("control", err);

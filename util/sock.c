@@ -145,6 +145,51 @@ int sock_check_listen(const struct sock_address *address, struct error *err)
     return 0;
 }
 
+static const struct sockaddr_in *get_v4(const struct sock_address *address)
+{
+    return (const void *)&address->storage;
+}
+
+static const struct sockaddr_in6 *get_v6(const struct sock_address *address)
+{
+    return (const void *)&address->storage;
+}
+
+/* 0: neither IPv4 nor IPv6. */
+static unsigned port_of(const struct sock_address *address)
+{
+    switch (address->storage.ss_family) {
+    case AF_INET:
+        return ntohs(get_v4(address)->sin_port);
+    case AF_INET6:
+        return ntohs(get_v6(address)->sin6_port);
+    default:
+        return 0;
+    }
+}
+
+bool sock_is_same_listen(const struct sock_address *a,
+                         const struct sock_address *b)
+{
+    if (port_of(a) != port_of(b)) {
+        return false;
+    }
+    if (is_any_v6(a) || is_any_v6(b)) {
+        return true;
+    }
+    if (a->storage.ss_family != b->storage.ss_family) {
+        return false;
+    }
+    if (a->storage.ss_family == AF_INET) {
+        in_addr_t of_a = get_v4(a)->sin_addr.s_addr,
+                  of_b = get_v4(b)->sin_addr.s_addr;
+        return of_a == of_b || of_a == INADDR_ANY || of_b == INADDR_ANY;
+    }
+    return a->storage.ss_family == AF_INET6 &&
+           IN6_ARE_ADDR_EQUAL(&get_v6(a)->sin6_addr, &get_v6(b)->sin6_addr) &&
+           get_v6(a)->sin6_scope_id == get_v6(b)->sin6_scope_id;
+}
+
 int sock_get_local(int fd, struct sock_address *ret_address, struct error *err)
 {
     struct sock_address address = {.length = sizeof(address.storage)};

@@ -36,6 +36,12 @@ int sock_listen(const struct sock_address *address, int backlog,
  * in use passes, since its user may be the one to make way. */
 int sock_check_listen(const struct sock_address *address, struct error *err);
 
+/* Whether a host cannot listen on both: the same port, and the same address or
+ * one that is any address of its kind ("any address" of IPv6 takes IPv4 too,
+ * see sock_listen()). */
+bool sock_is_same_listen(const struct sock_address *a,
+                         const struct sock_address *b);
+
 /* The address fd is bound to (for the port, after binding port 0). */
 int sock_get_local(int fd, struct sock_address *ret_address, struct error *err);
 

@@ -89,6 +89,49 @@ static void directories_must_be_possible(void **state)
                        "f:5: api.socket: ", "No such file or directory");
 }
 
+static void the_kernels_file_systems_are_no_place(void **state)
+{
+    static const char *const places[][2] = {
+        {"/proc/x", "\"/proc\" is the kernel's own (proc): "},
+        {"/proc", "\"/proc\" is the kernel's own (proc): "},
+        {"/sys/x", "\"/sys\" is the kernel's own (sysfs): "},
+    };
+    char text[256];
+
+    if (geteuid()) {
+        skip(); /* others may not write there in any case */
+    }
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(text, sizeof(text),
+                 "[daemon]\nname = a\nrun-dir = %s\nstate-dir = %%1$s\n",
+                 places[i][0]);
+        assert_start_fails(text, "f:3: daemon.run-dir: ", places[i][1]);
+        snprintf(text, sizeof(text), "[daemon]\nname = a\nstate-dir = %s\n",
+                 places[i][0]);
+        assert_start_fails(text, "f:3: daemon.state-dir: ", places[i][1]);
+    }
+}
+
+static void addresses_to_listen_on_do_not_overlap(void **state)
+{
+    assert_start_fails(GOOD "[listen]\naddress = 127.0.0.1:31999, "
+                            "127.0.0.2:31999 127.0.0.1:31999\n",
+                       "f:8: listen.address: \"127.0.0.1:31999\" "
+                       "(127.0.0.1:31999) and \"127.0.0.1:31999\" ",
+                       "each other's way");
+    assert_start_fails(GOOD "[listen]\naddress = *:31999 127.0.0.1:31999\n",
+                       "f:8: listen.address: \"*:31999\" ([::]:31999) and "
+                       "\"127.0.0.1:31999\"",
+                       "");
+    assert_start_fails(GOOD
+                       "[listen]\naddress = 127.0.0.1:31999 0.0.0.0:31999\n",
+                       "f:8: listen.address: \"127.0.0.1:31999\" ", "");
+    struct conf *conf = must_parse(
+        GOOD "[listen]\naddress = 127.0.0.1:31999 127.0.0.2:31999 *:31998\n");
+    assert_int_equal(conf_check_start(conf, NULL), 0);
+    conf_free(conf);
+}
+
 static void addresses_must_be_those_of_the_host(void **state)
 {
     assert_start_fails(
@@ -182,6 +225,42 @@ static void what_stops_guests_is_a_warning(void **state)
     conf_free(conf);
 }
 
+static void assert_says(const char *format, const char *expected)
+{
+    struct conf *conf = must_parse(format);
+
+    said[0] = '\0';
+    conf_check_warn(conf, say_cb);
+    if (*expected ? !strstr(said, expected) : *said) {
+        fail_msg("\"%s\" lacks \"%s\"", said, expected);
+    }
+    conf_free(conf);
+}
+
+static void what_looks_like_a_mistake_is_a_warning(void **state)
+{
+    static const char tls[] = "[tls]\ndir = %1$s\n[qemu]\nsocket-dirs = %1$s\n";
+    char path[128];
+
+    assert_says(tls, "");
+    assert_int_equal(chmod(dir, 0770), 0);
+    assert_says(tls, "is open to its group (mode 0770): ");
+    assert_int_equal(chmod(dir, 01777), 0);
+    assert_says(tls, "is open to everyone (mode 1777): ");
+    assert_int_equal(chmod(dir, 0700), 0);
+    assert_says("[daemon]\nname = b\n[qemu]\nsocket-dirs = %1$s\n\n"
+                "[peer \"c\"]\n[peer \"b\"]\n",
+                "f:7: peer \"b\" has the name of this host (daemon.name)");
+    snprintf(path, sizeof(path), "%s/client-key.pem", dir);
+    CLEANUP_FD int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_says(tls, "");
+    if (geteuid() == 0) {
+        assert_int_equal(fchown(fd, 65534, (gid_t)-1), 0);
+        assert_says(tls, "/client-key.pem\" belongs to user 65534, neither ");
+    }
+    unlink(path);
+}
+
 static int make_dir(void **state)
 {
     char path[128];
@@ -208,11 +287,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_one_passes_and_nothing_is_made),
         cmocka_unit_test(directories_must_be_possible),
+        cmocka_unit_test(the_kernels_file_systems_are_no_place),
+        cmocka_unit_test(addresses_to_listen_on_do_not_overlap),
         cmocka_unit_test(addresses_must_be_those_of_the_host),
         cmocka_unit_test(congestion_control_is_the_kernels),
         cmocka_unit_test(groups_must_be_those_of_the_user),
         cmocka_unit_test(certificates_are_named_with_their_option),
         cmocka_unit_test(what_stops_guests_is_a_warning),
+        cmocka_unit_test(what_looks_like_a_mistake_is_a_warning),
     };
     return cmocka_run_group_tests_name("conf-check", tests, make_dir,
                                        remove_dir);

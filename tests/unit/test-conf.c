@@ -386,6 +386,38 @@ static void more_than_1024_peers_are_refused(void **state)
     free(text);
 }
 
+static void until_a_restart_the_old_values_stay(void **state)
+{
+    static const char old_text[] =
+        "[daemon]\nname = a\nrun-dir = /r\nstate-dir = /s\n"
+        "log-level = error\n[listen]\naddress = 192.0.2.1 192.0.2.2\n"
+        "[api]\nmode = 0660\ngroup = 7\n[limits]\nsessions = 1\n";
+    char buf[256];
+    struct conf *old = must_parse(old_text);
+    struct conf *now =
+        must_parse("[daemon]\nname = b\nrun-dir = /r2\nstate-dir = /s2\n"
+                   "log-level = debug\n[listen]\naddress = 192.0.2.3\n"
+                   "[api]\nmode = 0600\nsocket = /x/y\n[limits]\nsessions = 2\n"
+                   "[peer \"x\"]\n");
+
+    assert_int_equal(conf_needs_restart(old, now, buf, sizeof(buf)), 7);
+    assert_int_equal(conf_keep_started(now, old, NULL), 0);
+    assert_int_equal(conf_needs_restart(old, now, buf, sizeof(buf)), 0);
+    conf_free(old); /* nothing of it is shared */
+    assert_string_equal(now->name, "a");
+    assert_string_equal(now->run_dir, "/r");
+    assert_string_equal(now->state_dir, "/s");
+    assert_string_equal(now->api_socket, "/r/api.sock");
+    assert_int_equal(now->api_mode, 0660);
+    assert_int_equal(now->api_group, 7);
+    assert_int_equal(now->listen.count, 2);
+    assert_string_equal(now->listen.items[1], "192.0.2.2");
+    assert_int_equal(now->log_level, LOG_LEVEL_DEBUG);
+    assert_int_equal(now->sessions, 2);
+    assert_int_equal(now->peer_count, 1);
+    conf_free(now);
+}
+
 static void what_needs_a_restart_is_named(void **state)
 {
     char buf[256], small[12];
@@ -545,6 +577,7 @@ int main(void)
         cmocka_unit_test(what_use_shows_names_the_place),
         cmocka_unit_test(two_peers_of_one_identity_are_refused),
         cmocka_unit_test(more_than_1024_peers_are_refused),
+        cmocka_unit_test(until_a_restart_the_old_values_stay),
         cmocka_unit_test(what_needs_a_restart_is_named),
         cmocka_unit_test(a_file_is_loaded),
         cmocka_unit_test(the_sample_gives_the_defaults),

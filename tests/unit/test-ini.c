@@ -106,13 +106,28 @@ static void malformed_lines_are_refused_with_their_place(void **state)
                                    "\"-\")");
     assert_refuses("[a]\n= v\n", "f:2: \"\" is not a key (a-z, 0-9 and \"-\")");
     assert_refuses("k = v\n", "f:1: k stands before any [section]");
-    assert_refuses("[a\n", "f:1: a section line does not end in \"]\"");
-    assert_refuses("[a] # c\n", "f:1: a section line does not end in \"]\"");
-    static const char *const headers[] = {
-        "[]", "[A]", "[a \"\"]", "[a \"b]", "[\"b\"]", "[a b]", "[a \"b\" c]"};
+    assert_refuses("[a\n", "f:1: section line \"[a\" does not end in \"]\"");
+    assert_refuses("[a] # c\n",
+                   "f:1: section line \"[a] # c\" does not end in \"]\"");
+    static const char word[] = "NAME is of a-z, 0-9 and \"-\"";
+    static const char quote[] =
+        "what is in quotes is empty, not closed, or not the last";
+    const char *const headers[][2] = {
+        {"[]", word},
+        {"[\"b\"]", word},
+        {"[a_b]", word},
+        {"[Daemon]", "NAME is in small letters"},
+        {"[peer host-b]", "OF WHAT stands in quotes"},
+        {"[a \"\"]", quote},
+        {"[a \"b]", quote},
+        {"[a \"b\" c]", quote},
+    };
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-        assert_refuses(headers[i],
-                       "f:1: a section is [NAME] or [NAME \"OF WHAT\"]");
+        char text[256];
+        snprintf(text, sizeof(text),
+                 "f:1: \"%s\" is no section, [NAME] or [NAME \"OF WHAT\"]: %s",
+                 headers[i][0], headers[i][1]);
+        assert_refuses(headers[i][0], text);
     }
 }
 
