@@ -356,7 +356,6 @@ static void on_facts(void *arg, struct facts *facts, const struct error *err)
     json_value_copy_text(m->qemu_version, sizeof(m->qemu_version),
                          d->facts.version);
     if (check_qemu(d, &why) || choose_kind(d, &why)) {
-        m->refused = true;
         destination_fail(d, &why);
         return;
     }

@@ -304,6 +304,7 @@ void destination_abort(struct destination *d, struct peer_request *request)
         return;
     }
     json_value_bool(params, "cancelled", &d->m.cancelled);
+    json_value_bool(params, "refused", &d->m.refused);
     json_value_bool(params, "attention", &d->attention);
     take_cause(d, params);
     d->ended_by_source = true;

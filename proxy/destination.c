@@ -442,6 +442,9 @@ void destination_fail(struct destination *d, const struct error *err)
     if (migration_state_is_end(d->m.state)) {
         return;
     }
+    /* as the source, whose prepare ends with this */
+    d->m.refused = d->m.refused || (d->m.state == MIGRATION_PREPARING &&
+                                    err->code != ERR_CANCELLED);
     if (!d->ended_by_source) {
         note(d, err);
     }

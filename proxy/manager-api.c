@@ -146,7 +146,9 @@ static int op_cancel(void *arg, const char *id, json_object **ret_body,
             return -1;
         }
     } else if (m) {
-        m->cancelled = !m->started;
+        /* one that is being undone has its cause */
+        m->cancelled =
+            m->cancelled || (!m->started && m->state != MIGRATION_CANCELLING);
         if (destination_cancel(manager_destination(m), &why, err)) {
             return -1;
         }

@@ -110,6 +110,7 @@ void manager_amend_record(struct manager *manager, struct ended *ended,
 {
     json_object *failure;
     bool cancelled = false, attention = false, effect = false;
+    bool refused = false;
     bool started = successor_flag(ended, "started");
     const char *state, *advice;
 
@@ -118,6 +119,10 @@ void manager_amend_record(struct manager *manager, struct ended *ended,
     json_value_bool(params, "effect", &effect);
     if (!effect || !json_value_object(ended->record, "error", &failure)) {
         replace_error(ended, params, MIGRATION_SOURCE, effect);
+    }
+    if (json_value_bool(params, "refused", &refused)) {
+        json_object_object_add(ended->record, "refused",
+                               json_object_new_boolean(refused));
     }
     if (!started) {
         state = migration_state_name(attention   ? MIGRATION_ATTENTION
@@ -178,6 +183,7 @@ static json_object *make_params(const struct ended *ended)
     json_object *params = json_object_new_object(), *failure = NULL;
     struct error why = ERROR_INIT;
     const char *state = "";
+    bool refused = false;
 
     json_value_object(ended->record, "error", &failure);
     json_value_text(ended->record, "state", &state);
@@ -188,6 +194,8 @@ static json_object *make_params(const struct ended *ended)
     json_object_object_add(
         params, "cancelled",
         json_object_new_boolean(!strcmp(state, "cancelled")));
+    json_value_bool(ended->record, "refused", &refused);
+    json_object_object_add(params, "refused", json_object_new_boolean(refused));
     json_object_object_add(
         params, "attention",
         json_object_new_boolean(!strcmp(state, "attention")));

@@ -103,6 +103,8 @@ void source_tell_abort(struct source *s, bool attention, peer_cb cb)
     error_json_add(params, &s->m.failure.error, s->m.failure.side);
     json_object_object_add(params, "cancelled",
                            json_object_new_boolean(s->m.cancelled));
+    json_object_object_add(params, "refused",
+                           json_object_new_boolean(s->m.refused));
     json_object_object_add(params, "attention",
                            json_object_new_boolean(attention));
     json_object_object_add(params, "effect",

@@ -375,6 +375,15 @@ static void fail_late(struct source *s)
     }
 }
 
+/* Somebody has cancelled it on the destination: that is no failure either, and
+ * both ends shall say so. */
+static bool is_order_there(const struct source *s, const char *side,
+                           const struct error *err)
+{
+    return err->code == ERR_CANCELLED && !strcmp(side, MIGRATION_DESTINATION) &&
+           s->m.state != MIGRATION_CANCELLING;
+}
+
 void source_fail(struct source *s, const char *side, const struct error *err)
 {
     if (migration_state_is_end(s->m.state)) {
@@ -383,7 +392,11 @@ void source_fail(struct source *s, const char *side, const struct error *err)
     if (s->giving_up) {
         return;
     }
-    s->m.refused = s->m.refused || s->m.state == MIGRATION_PREPARING;
+    if (is_order_there(s, side, err)) {
+        s->m.cancelled = true;
+    }
+    s->m.refused =
+        s->m.refused || (s->m.state == MIGRATION_PREPARING && !s->m.cancelled);
     /* what was ordered is not a failure */
     if (!(s->m.cancelled && s->m.state == MIGRATION_CANCELLING)) {
         /* QEMU may fail of its path, but does not end of it */

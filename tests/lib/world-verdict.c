@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "qmp/json-value.h"
 #include "tests/lib/world.h"
 
 static const char *left_over(struct world *w, const struct world_host *host)
@@ -56,6 +57,16 @@ static const char *check_guest(struct world *w, const char *state)
     return NULL;
 }
 
+static bool is_refused(const struct world_host *host)
+{
+    json_object *shown = world_show(host);
+    bool refused = false;
+
+    json_value_bool(shown, "refused", &refused);
+    json_object_put(shown);
+    return refused;
+}
+
 /* Whether both say the same result for the same cause, in the same words. NULL
  * if so; a destination that never had it says nothing. */
 static const char *differ(struct world *w)
@@ -64,8 +75,13 @@ static const char *differ(struct world *w)
     const char *there = world_error(&w->destination);
     char text[600];
 
-    if (!world_state(&w->destination)[0] || !strcmp(here, there)) {
+    if (!world_state(&w->destination)[0]) {
         return NULL;
+    }
+    if (!strcmp(here, there)) {
+        return is_refused(&w->source) == is_refused(&w->destination)
+                   ? NULL
+                   : "only one of the ends says that it was refused";
     }
     snprintf(text, sizeof(text), "the source says %s, the destination %s", here,
              there);

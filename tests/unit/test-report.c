@@ -190,6 +190,53 @@ static void a_broken_path_leaves_the_numbers(void **state)
     world_free(w);
 }
 
+static void cancel_there(struct world *w)
+{
+    struct error err = ERROR_INIT;
+    json_object *body = NULL;
+
+    if (manager_api_ops.cancel(w->destination.manager, w->id, &body, &err)) {
+        fail_msg("%s", err.text);
+    }
+    json_object_put(body);
+}
+
+static void cancel_at_command(struct world *w, struct model_qemu *q,
+                              const char *command, unsigned nth)
+{
+    if (w->user && nth == 1 && !strcmp(command, w->user) &&
+        (!model_is_source(q) || !strcmp(command, "migrate"))) {
+        cancel_there(w);
+    }
+}
+
+/* On the destination: both ends say cancelled, and nobody was refused. */
+static void a_cancel_is_the_same_on_either_host(void **state)
+{
+    /* a command that comes to a QEMU; the last: in precopy */
+    static char when[][20] = {"query-name", "migrate-incoming", "migrate", ""};
+    struct world_params params = {.mode = API_MODE_PRECOPY,
+                                  .source.never_converges = true,
+                                  .on_command = cancel_at_command};
+
+    for (size_t i = 0; i < sizeof(when) / sizeof(when[0]); i++) {
+        struct world *w = begin(when[i], &params);
+        w->user = when[i];
+        if (!when[i][0]) {
+            assert_true(world_wait(w, is_counted));
+            cancel_there(w);
+        }
+        world_run(w, 30 * all.slow);
+        expect_end(w, "cancelled");
+        assert_string_equal(world_class(&w->source), "cancelled");
+        assert_string_equal(world_state(&w->destination), "cancelled");
+        json_object *shown = world_show(&w->destination);
+        assert_false(json_object_get_boolean(find(shown, NULL, "refused")));
+        json_object_put(shown);
+        world_free(w);
+    }
+}
+
 static void a_cancel_closes_the_channels(void **state)
 {
     struct world_params params = {.mode = API_MODE_PRECOPY,
@@ -601,6 +648,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_success_has_the_last_numbers),
         cmocka_unit_test(a_broken_path_leaves_the_numbers),
+        cmocka_unit_test(a_cancel_is_the_same_on_either_host),
         cmocka_unit_test(a_cancel_closes_the_channels),
         cmocka_unit_test(the_destination_tells_what_it_knows),
         cmocka_unit_test(a_restart_keeps_times_and_totals),
