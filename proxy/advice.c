@@ -39,7 +39,7 @@
 #define NEVER_TWICE                                                            \
     "Never: cont on $S; migrate_cancel on either; end a QEMU before the "      \
     "guest "                                                                   \
-    "is whole on $D. "
+    "is whole on $D."
 
 #define ANEW                                                                   \
     "end what is left of its QEMUs on both hosts, then start the guest anew "  \

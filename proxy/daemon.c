@@ -123,12 +123,18 @@ static void idle_cb(void *arg)
     loop_stop(daemon->control);
 }
 
+/* What follows "migration". */
+static const char *is_or_are(const struct daemon *daemon)
+{
+    return manager_count(daemon->manager) == 1 ? " is" : "s are";
+}
+
 static void drain_cb(void *arg)
 {
     struct daemon *daemon = arg;
-    log_warning("%u migrations are still under way: those that can be undone "
-                "are cancelled, the others are waited for",
-                manager_count(daemon->manager));
+    log_warning("%u migration%s still under way: what can be undone is "
+                "cancelled, the rest is waited for",
+                manager_count(daemon->manager), is_or_are(daemon));
     manager_cancel_all(daemon->manager);
 }
 
@@ -137,15 +143,16 @@ static void end_cb(evutil_socket_t signal, short what, void *arg)
     struct daemon *daemon = arg;
 
     if (daemon->ending) {
-        log_warning("ending at once, %u migrations are left to their records",
+        log_warning("ending at once, what is under way (migrations: %u) is "
+                    "left to its records",
                     manager_count(daemon->manager));
         loop_stop(daemon->control);
         return;
     }
     daemon->ending = true;
     sd_notify("STOPPING=1");
-    log_info("ending: no new migrations, %u are under way",
-             manager_count(daemon->manager));
+    log_info("ending: nothing new begins, %u migration%s under way",
+             manager_count(daemon->manager), is_or_are(daemon));
     loop_timer_start(&daemon->drain, daemon->conf->cancel_timeout);
     manager_drain(daemon->manager, idle_cb, daemon);
 }

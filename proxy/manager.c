@@ -258,17 +258,19 @@ int manager_admit(struct manager *manager, const char *vm, struct error *err)
     }
     if (manager->active_count >= conf->sessions) {
         return error_set(err, ERR_LIMIT,
-                         "%u migrations are under way on %s, the limit is %u "
+                         "%u migration%s under way on %s, the limit is %u "
                          "([limits] sessions)",
-                         manager->active_count, conf->name, conf->sessions);
+                         manager->active_count,
+                         manager->active_count == 1 ? " is" : "s are",
+                         conf->name, conf->sessions);
     }
     if (available && available < needed) {
         return error_set(err, ERR_LIMIT,
                          "%s has %" PRIu64 " MiB of memory available; %u "
-                         "migrations may need %" PRIu64
+                         "migration%s may need %" PRIu64
                          " MiB ([migration] switchover-buffer)",
                          conf->name, available >> 20, manager->active_count + 1,
-                         needed >> 20);
+                         manager->active_count ? "s" : "", needed >> 20);
     }
     LIST_EACH (node, &manager->active) {
         struct migration *m = container_of(node, struct migration, node);

@@ -8,10 +8,11 @@ static int check(const struct source *s, const struct api_limits *limits,
     enum migration_state state = s->m.state;
 
     if (limits->has_max_downtime && state > MIGRATION_PRECOPY) {
-        return error_set(err, ERR_TOO_LATE,
-                         "migration %s is %s; max_downtime_ms can be changed "
-                         "until the end of precopy",
-                         s->m.request.id, migration_state_name(state));
+        return error_set(
+            err, ERR_TOO_LATE,
+            "migration %s is %s; \"max_downtime_ms\" can be changed "
+            "until the end of precopy",
+            s->m.request.id, migration_state_name(state));
     }
     if (limits->has_bandwidth && state > MIGRATION_POSTCOPY) {
         return error_set(err, ERR_TOO_LATE,

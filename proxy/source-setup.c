@@ -426,7 +426,7 @@ static int check_small_pages(struct source *s, struct error *err)
         return error_set(err, ERR_MISMATCH,
                          "the source has RAM in pages of %" PRIu64
                          " bytes and the destination in smaller ones: multifd "
-                         "cannot be had with that (leave multifd_channels "
+                         "cannot be had with that (leave \"multifd_channels\" "
                          "out, or use --mode precopy)",
                          page_bytes);
     }

@@ -163,6 +163,11 @@ void io_tls_set_verify(struct ssl_ctx_st *ctx)
                        verify_cb);
 }
 
+bool io_tls_has_refused(const struct io_tls *io)
+{
+    return io->refusal[0];
+}
+
 void io_tls_peer_names(const struct io_tls *io, struct tls_names *ret_names)
 {
     const X509 *cert = SSL_get0_peer_certificate(io->ssl);

@@ -73,6 +73,10 @@ size_t io_tls_unsent(const struct io_tls *io);
 /* Encrypts TLS's own end of this direction (close_notify). */
 void io_tls_end(struct io_tls *io);
 
+/* Whether the handshake failed because this end refused the peer's
+ * certificate. */
+bool io_tls_has_refused(const struct io_tls *io);
+
 /* The names in the peer's certificate; after the handshake. */
 void io_tls_peer_names(const struct io_tls *io, struct tls_names *ret_names);
 

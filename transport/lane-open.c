@@ -89,8 +89,7 @@ struct lane *lane_connect(struct loop *loop, const struct sock_address *address,
     lane->identity = steal_ptr(&identity_copy);
     lane->mine = *mine;
     lane->stage = LANE_STAGE_CONNECT;
-    snprintf(lane->peer_text, sizeof(lane->peer_text), "%.*s (%s)",
-             TLS_NAME_MAX_BYTES, identity, address->text);
+    snprintf(lane->peer_text, sizeof(lane->peer_text), "%s", address->text);
     frame_decoder_init(&lane->decoder, mine->lane);
     if (mine->lane != WIRE_LANE_BULK) {
         sock_set_priority(fd, PRIORITY_URGENT);
@@ -188,7 +187,12 @@ bool lane_open_handshake(struct lane *lane)
         put_hello(lane);
         return true;
     }
-    error_wrap(&err, "%s", lane->peer_text);
+    if (lane->is_dialler && io_tls_has_refused(lane->io)) {
+        error_wrap(&err, "%s, expected identity %s", lane->peer_text,
+                   lane->identity);
+    } else {
+        error_wrap(&err, "%s", lane->peer_text);
+    }
     lane_end(lane, &err);
     return false;
 }

@@ -68,6 +68,7 @@ static void each_text_names_what_is_needed(void **state)
             snprintf(anchor, sizeof(anchor), "\nMore: recovery.md#%s",
                      advice_anchor((enum advice_kind)kind));
             expect(text, anchor);
+            assert_null(strstr(text, " \n"));
             assert_string_equal(strstr(text, anchor) + strlen(anchor), "");
             assert_null(strchr(text, '$'));
             assert_null(strstr(text, "\n\n"));

@@ -36,8 +36,8 @@ static void a_refused_dialler_gets_code_and_text(void **state)
     lanes_pair(rig.loop, &a, &b, rig.tls_a, rig.tls_b, "host-b",
                WIRE_LANE_CONTROL, &rig.params);
     lanes_run(rig.loop, is_closed, &a, 30, "end of the lane");
-    assert_error(&a, ERR_SHUTTING_DOWN, "host-b (127.0.0.1:");
-    assert_error(&a, ERR_SHUTTING_DOWN, "): refused");
+    assert_error(&a, ERR_SHUTTING_DOWN, "127.0.0.1:");
+    assert_error(&a, ERR_SHUTTING_DOWN, ": refused");
     assert_int_equal(a.hellos, 0);
     assert_int_equal(b.closings, 0);
 }
