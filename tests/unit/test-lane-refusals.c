@@ -512,7 +512,7 @@ static void a_dialler_refused_before_hello_gets_the_text(void **state)
     memset(&end, 0, sizeof(end));
     raw.sends_bytes = put_frame(bytes, &frame, NULL);
     meet(&raw, &end, tls_a);
-    assert_error(&end, ERR_INTERNAL, "): ended the connection");
+    assert_error(&end, ERR_INTERNAL, ": ended the connection");
 }
 
 static void an_answer_for_another_lane_is_refused(void **state)
