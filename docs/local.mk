@@ -5,14 +5,19 @@ POD2MAN = pod2man
 
 manual_pages = %D%/migproxyctl.1 %D%/migproxy.conf.5 %D%/migproxy.8
 dist_man_MANS = $(manual_pages)
-EXTRA_DIST += \
+# What the manual pages and the advice of migrations name.
+dist_doc_DATA = \
+	%D%/api-errors.md \
 	%D%/internals.md \
 	%D%/metrics.md \
+	%D%/openapi.yaml \
+	%D%/performance.md \
+	%D%/protocol.md \
+	%D%/recovery.md
+EXTRA_DIST += \
 	%D%/migproxy.8.pod \
 	%D%/migproxy.conf.5.pod \
 	%D%/migproxyctl.1.pod \
-	%D%/performance.md \
-	%D%/recovery.md \
 	CHANGES.md \
 	HACKING.md \
 	SECURITY.md

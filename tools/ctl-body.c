@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <json-c/json.h>
+#include <string.h>
 
 #include "util/parse.h"
 
@@ -36,11 +37,51 @@ int ctl_body_add_count(const struct ctl_call *call,
     if (parse_uint(call->value[option], row->min, row->max, &count, NULL) < 0) {
         return error_set(err, ERR_BAD_REQUEST,
                          "--%s: \"%.80s\" is not a whole number from %" PRIu32
-                         " to %" PRIu32 "%s%s",
-                         row->name, call->value[option], row->min, row->max,
-                         row->unit ? " " : "", row->unit ? row->unit : "");
+                         " to %" PRIu32,
+                         row->name, call->value[option], row->min, row->max);
     }
     json_object_object_add(body, name, json_object_new_uint64(count));
+    return 0;
+}
+
+/* A number alone is of milliseconds, and whole: "1.5" would be seconds to
+ * parse_duration(). */
+static int parse_ms(const char *text, const struct ctl_option *row,
+                    uint64_t *ret_ms)
+{
+    mp_time time;
+
+    if (!text[strspn(text, "0123456789.")]) {
+        return parse_uint(text, row->min, row->max, ret_ms, NULL);
+    }
+    if (parse_duration(text, row->min * MP_MS, row->max * MP_MS, &time, NULL) <
+            0 ||
+        time % MP_MS) {
+        return -1;
+    }
+    *ret_ms = (uint64_t)(time / MP_MS);
+    return 0;
+}
+
+int ctl_body_add_ms(const struct ctl_call *call,
+                    const struct ctl_option *options, int option,
+                    struct json_object *body, const char *name,
+                    struct error *err)
+{
+    const struct ctl_option *row = &options[option];
+    uint64_t ms;
+
+    if (!call->value[option]) {
+        return 0;
+    }
+    if (parse_ms(call->value[option], row, &ms) < 0) {
+        return error_set(err, ERR_BAD_REQUEST,
+                         "--%s: \"%.80s\" is not a whole number from %" PRIu32
+                         " to %" PRIu32 " ms, nor such a time with its unit "
+                         "(units: " PARSE_TIME_UNITS ")",
+                         row->name, call->value[option], row->min, row->max);
+    }
+    json_object_object_add(body, name, json_object_new_uint64(ms));
     return 0;
 }
 

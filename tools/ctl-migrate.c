@@ -47,7 +47,7 @@ const struct ctl_option ctl_migrate_options[] = {
     {"bandwidth", "RATE", "cap: 100MiB/s, 2.5Gbit/s, ... or unlimited",
      .member = "bandwidth_bytes_per_second"},
     {"max-downtime", "MS", "longest standstill, 1 to 60000 ms (default 300)",
-     .member = "max_downtime_ms", .min = 1, .max = 60000, .unit = "ms"},
+     .member = "max_downtime_ms", .min = 1, .max = 60000},
     {"timeout", "S", "when --on-timeout happens: seconds, 1 to 604800",
      .member = "timeout_seconds", .min = 1, .max = 604800},
     {"on-timeout", "WHAT", "abort (default), postcopy or pause",
@@ -56,6 +56,9 @@ const struct ctl_option ctl_migrate_options[] = {
 };
 
 const char ctl_migrate_details[] =
+    "A time is a number in the unit named below, or has its own: 90s, 5min,\n"
+    "300ms. Of a rate \"/s\" may be left out: 100MiB.\n"
+    "\n"
     "Begins the migration and follows it to its end. Ctrl-C asks the daemon "
     "to\n"
     "cancel it; a second Ctrl-C leaves it running. If this program goes away,\n"
@@ -99,8 +102,8 @@ static int fill_body(const struct ctl_call *call, const char *id,
         check_given(call, OPT_TO, err) < 0 ||
         ctl_body_add_count(call, ctl_migrate_options, OPT_MULTIFD, body,
                            "multifd_channels", err) < 0 ||
-        ctl_body_add_count(call, ctl_migrate_options, OPT_MAX_DOWNTIME, body,
-                           "max_downtime_ms", err) < 0 ||
+        ctl_body_add_ms(call, ctl_migrate_options, OPT_MAX_DOWNTIME, body,
+                        "max_downtime_ms", err) < 0 ||
         ctl_body_add_rate(call, ctl_migrate_options, OPT_BANDWIDTH, body,
                           "bandwidth_bytes_per_second", err) < 0 ||
         ctl_body_add_seconds(call, ctl_migrate_options, OPT_POSTCOPY_AFTER,

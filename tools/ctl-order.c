@@ -24,12 +24,14 @@ const struct ctl_option ctl_set_options[] = {
     {"bandwidth", "RATE", "cap: 100MiB/s, 2.5Gbit/s, ... or unlimited",
      .member = "bandwidth_bytes_per_second"},
     {"max-downtime", "MS", "longest standstill, 1 to 60000 ms",
-     .member = "max_downtime_ms", .min = 1, .max = 60000, .unit = "ms"},
+     .member = "max_downtime_ms", .min = 1, .max = 60000},
     {.name = NULL},
 };
 
 const char ctl_set_details[] =
-    "On the host that sends the guest. What is not named stays as it is.\n";
+    "On the host that sends the guest. What is not named stays as it is. A "
+    "time\nmay have a unit (300ms, 1.5s); of a rate \"/s\" may be left out "
+    "(100MiB).\n";
 
 /* Prints what is in force now. */
 static void print_limits(const struct ctl_call *call,
@@ -55,8 +57,8 @@ int ctl_set(const struct ctl_call *call)
 
     if (ctl_body_add_rate(call, ctl_set_options, SET_BANDWIDTH, body,
                           "bandwidth_bytes_per_second", &err) < 0 ||
-        ctl_body_add_count(call, ctl_set_options, SET_MAX_DOWNTIME, body,
-                           "max_downtime_ms", &err) < 0) {
+        ctl_body_add_ms(call, ctl_set_options, SET_MAX_DOWNTIME, body,
+                        "max_downtime_ms", &err) < 0) {
         return fail_usage(call, &err);
     }
     if (json_object_object_length(body) == 0) {

@@ -35,9 +35,8 @@ struct ctl_option {
     const char *arg; /* what its value is called in the help */
     const char *help;
     const char *member; /* the API's name of it; NULL: it has none */
-    /* the API's limits of a number or a time (seconds); a number's unit */
+    /* the API's limits of a number or a time (seconds, or the member's unit) */
     uint32_t min, max;
-    const char *unit;
 };
 
 enum ctl_takes { CTL_TAKES_NOTHING, CTL_TAKES_ID, CTL_MAY_TAKE_ID };

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-EXTRA_DIST += docs/openapi.yaml docs/api-errors.md
-
 if HAVE_CMOCKA
 proxy_api_tests = \
 	tests/unit/test-api.t \

@@ -83,6 +83,12 @@ def test_version():
     ([*MIGRATE, "--max-downtime", "1.5"], "--max-downtime: "),
     ([*MIGRATE, "--max-downtime", "0"],
      '--max-downtime: "0" is not a whole number from 1 to 60000 ms'),
+    ([*MIGRATE, "--max-downtime", "0ms"],
+     '--max-downtime: "0ms" is not a whole number from 1 to 60000 ms, nor such '
+     'a time with its unit (units: us, ms, s, min, h)'),
+    ([*MIGRATE, "--max-downtime", "1.5ms"], '--max-downtime: "1.5ms" is not a '),
+    ([*MIGRATE, "--max-downtime", "61s"], '--max-downtime: "61s" is not a '),
+    ([*MIGRATE, "--max-downtime", ""], '--max-downtime: "" is not a '),
     (["set", "m", "--max-downtime", "60001"],
      '--max-downtime: "60001" is not a whole number from 1 to 60000 ms'),
     ([*MIGRATE, "--multifd", "17"],

@@ -234,6 +234,19 @@ def test_limits_are_those_of_the_api(api, option, member):
     assert len(api.requests) == 2
 
 
+@pytest.mark.parametrize("text, ms", [
+    ("300", 300), ("300ms", 300), ("1.5s", 1500), ("1min", 60000),
+    ("1000us", 1)])
+def test_a_downtime_may_have_a_unit(api, text, ms):
+    api.answers["POST", "/v1/migrations"] = 409, {"error": {
+        "class": "conflict", "side": "source", "message": "m"}}
+    api.answers["PATCH", "/v1/migrations/m1"] = 409, {"error": {
+        "class": "conflict", "side": "source", "message": "m"}}
+    assert ctl(api, *MIGRATE, "--max-downtime", text).status == 3
+    assert ctl(api, "set", "m1", "--max-downtime", text).status == 3
+    assert [body["max_downtime_ms"] for *_, body in api.requests] == [ms, ms]
+
+
 def test_the_manual_explains_the_states_of_the_stream():
     manual = open(os.path.join(SOURCES, "docs/migproxyctl.1.pod"),
                   encoding="utf-8").read()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 EXTRA_DIST += \
-	docs/protocol.md \
 	tests/fuzz/corpus/frame \
 	tests/fuzz/corpus/mux \
 	$(NULL)
