@@ -5,12 +5,13 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 
 import pytest
 
-from lab import free_port, make_pki
+from lab import Daemon, free_port, make_pki, wait_for
 from lab.migproxy import program
 
 TIMEOUT_S = 30
@@ -31,6 +32,8 @@ CASES = {
                            'listen.address: "300.1.1.1" is not an address', 2),
     "no address of this host": ("listen", "address = 192.0.2.77",
                                 "listen.address: listening on 192.0.2.77", 2),
+    "an address twice": ("listen", "address = *:{taken}, 127.0.0.1:{taken}",
+                         "are in each other's way", 2),
     "unknown congestion control": ("migration", "congestion = no-such-one",
                                    'migration.congestion: "no-such-one"', 2),
     "no place for records": ("daemon", "state-dir = {dir}/none/state",
@@ -129,6 +132,28 @@ def test_a_good_file_is_checked_without_starting(pki, place):
     done = run("--config", path, "--check-config")
     assert done.returncode == 0, done.stderr
     assert not (place / "api.sock").exists()
+
+
+def test_what_needs_a_restart_stays_until_then(pki, place):
+    daemon = Daemon("A", place / "A", pki, [place])
+    daemon.start()
+    try:
+        daemon.options["daemon.name"] = "B"
+        daemon.options["limits.sessions"] = "3"
+        daemon.config_path.write_text(daemon.config_text())
+        os.kill(daemon.pid, signal.SIGHUP)
+        wait_for("reload", lambda: "reloaded" in daemon.log(), TIMEOUT_S,
+                 daemon.log)
+        host = daemon.api("GET", "/v1/host")[1]
+        assert (host["name"], host["limits"]["sessions"]) == ("A", 3)
+        assert "reload: daemon.name needs a restart" in daemon.log()
+    finally:
+        daemon.stop()
+    daemon.start()
+    try:
+        assert daemon.api("GET", "/v1/host")[1]["name"] == "B"
+    finally:
+        assert daemon.stop() == 0
 
 
 @pytest.mark.parametrize("args, said", [
