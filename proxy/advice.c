@@ -8,33 +8,14 @@
 /* In the texts:
  *   $v guest   $i id of the migration   $e the error's text
  *   $S $D      source and destination host
- *   $s $d      their QEMUs' QMP sockets, "... at PATH" */
+ *   $s $d      their QEMUs' QMP sockets, "... at PATH"
+ *   $r         how a postcopy is recovered, or that it cannot be
+ *   $R         the same, and what to do then */
 
 #define QUERY_MIGRATE "  {\"execute\":\"query-migrate\"}\n"
 #define QUERY_STATUS "  {\"execute\":\"query-status\"}\n"
 #define CONT "  {\"execute\":\"cont\"}\n"
 #define QUIT "  {\"execute\":\"quit\"}\n"
-
-/* As QEMU wants it: docs/devel/migration/postcopy.rst, "Postcopy recovery", of
- * 10.0; the monitor's main thread may wait for a page, so out of band. */
-#define RECOVER                                                                \
-    "On $S, by $s: query-migrate must say \"postcopy-paused\"; a side that "   \
-    "says \"postcopy-active\" is paused by\n"                                  \
-    "  {\"exec-oob\":\"migrate-pause\"}\n"                                     \
-    "On $D, by $d: migrate-recover by exec-oob (other commands may not be "    \
-    "answered before it). ADDRESS is one of $D that $S reaches, PORT a free "  \
-    "one. This connection is outside of migproxy's TLS, not encrypted and "    \
-    "not authenticated: a trusted network, or a tunnel of your own.\n"         \
-    "  {\"exec-oob\":\"migrate-recover\",\"arguments\":{\"uri\":"              \
-    "\"tcp:ADDRESS:PORT\"}}\n"                                                 \
-    "On $S, by $s: migrate with resume=true, to the same URI\n"                \
-    "  {\"execute\":\"migrate\",\"arguments\":{\"uri\":"                       \
-    "\"tcp:ADDRESS:PORT\",\"resume\":true}}\n"                                 \
-    "On both: query-migrate until it says \"completed\".\n"
-
-#define IF_RECOVERED                                                           \
-    "On $D, by $d: query-status must say \"running\", else (if the guest ran " \
-    "before) cont. Then end the QEMU of $S by quit.\n"
 
 #define NEVER_TWICE                                                            \
     "Never: cont on $S; migrate_cancel on either; end a QEMU before the "      \
@@ -44,6 +25,37 @@
 #define ANEW                                                                   \
     "end what is left of its QEMUs on both hosts, then start the guest anew "  \
     "from its disk, as after a power cut"
+
+/* As QEMU wants it: docs/devel/migration/postcopy.rst, "Postcopy recovery", of
+ * 10.0; the monitor's main thread may wait for a page, so out of band. */
+static const char recover[] =
+    "On $S, by $s: query-migrate must say \"postcopy-paused\"; a side that "
+    "says \"postcopy-active\" is paused by\n"
+    "  {\"exec-oob\":\"migrate-pause\"}\n"
+    "On $D, by $d: migrate-recover by exec-oob (other commands may not be "
+    "answered before it). ADDRESS is one of $D that $S reaches, PORT a free "
+    "one. This connection is outside of migproxy's TLS, not encrypted and "
+    "not authenticated: a trusted network, or a tunnel of your own.\n"
+    "  {\"exec-oob\":\"migrate-recover\",\"arguments\":{\"uri\":"
+    "\"tcp:ADDRESS:PORT\"}}\n"
+    "On $S, by $s: migrate with resume=true, to the same URI\n"
+    "  {\"execute\":\"migrate\",\"arguments\":{\"uri\":"
+    "\"tcp:ADDRESS:PORT\",\"resume\":true}}\n"
+    "On both: query-migrate until it says \"completed\".\n";
+
+static const char if_recovered[] =
+    "On $D, by $d: query-status must say \"running\", else (if the guest ran "
+    "before) cont. Then end the QEMU of $S by quit.\n";
+
+/* migration/ram.c ram_save_queue_pages(): the assertion is about requests
+ * smaller than the block's pages, which migproxy widens on its own path. */
+static const char no_recovery[] =
+    "But do not: the guest was received from huge pages in pages of 4 KiB, "
+    "with postcopy-preempt. The QEMU of $S aborts at the first request that "
+    "comes to it by another way than migproxy, and the guest is lost with it. "
+    "No way to recover this one is known: take from the guest what can still "
+    "be had (on $D it may answer as long as it needs no page that is missing), "
+    "then " ANEW ".\n";
 
 struct row {
     const char *anchor;
@@ -58,8 +70,7 @@ static const struct row rows[ADVICE_KINDS] = {
                        "memory is still on $S only. No host has a complete "
                        "copy; nothing is lost while both QEMUs are there.\n" //
                        NEVER_TWICE "\n"
-                       "Do: recover the postcopy.\n" //
-                       RECOVER IF_RECOVERED
+                       "Do: recover the postcopy.\n$R"
                        "If one of the QEMUs has ended or cannot be recovered, "
                        "the guest is lost: " ANEW ".\n"},
     [ADVICE_SOURCE_ENDED] =
@@ -82,7 +93,7 @@ static const struct row rows[ADVICE_KINDS] = {
          "on $S only. No host has a complete copy.\n" NEVER_TWICE "\n"
          "Do: look on $S whether the QEMU is there ($s). If it has ended, the "
          "rest is lost: " ANEW ". If it is there and says "
-         "\"postcopy-paused\", recover the postcopy.\n" RECOVER IF_RECOVERED},
+         "\"postcopy-paused\", recover the postcopy.\n$R"},
     [ADVICE_DESTINATION_PERHAPS_ENDED] =
         {"destination-perhaps-ended-in-postcopy",
          "the destination's QEMU has closed its connections before it had all "
@@ -91,7 +102,7 @@ static const struct row rows[ADVICE_KINDS] = {
          "a complete copy.\n" NEVER_TWICE "\n"
          "Do: look on $D whether the QEMU is there ($d; it may not answer). If "
          "it has ended, the guest has with it: " ANEW ". If it is there, "
-         "recover the postcopy.\n" RECOVER IF_RECOVERED},
+         "recover the postcopy.\n$R"},
     [ADVICE_DESTINATION_ENDED] =
         {"destination-ended",
          "the guest was started on the destination and has ended with its QEMU",
@@ -129,11 +140,13 @@ static const struct row rows[ADVICE_KINDS] = {
          "\"postcopy-...\".\n"
          "Do: ask the QEMU of $S, by $s\n" QUERY_MIGRATE
          "If it says \"failed\" or \"cancelled\", the guest is whole on $S: "
-         "query-status, and cont there if it does not run; then end the QEMU "
-         "of $D by quit.\n"
+         "query-status, and cont there if it ran before and does not run; then "
+         "end the QEMU of $D by quit.\n"
          "If it says \"postcopy-...\", the guest is spread over both hosts: "
-         "recover the postcopy, then cont on $D.\n" RECOVER
-         "If it has ended: " ANEW ".\n"},
+         "recover the postcopy.\n$r"
+         "Then, if the guest ran before, resume it on $D by cont.\n"
+         "If one of the QEMUs has ended by then, what was only there is "
+         "lost: " ANEW ".\n"},
     [ADVICE_STARTED_SILENT] =
         {"started-and-silent",
          "the guest was told to run on the destination, and its QEMU did not "
@@ -157,7 +170,7 @@ static const struct row rows[ADVICE_KINDS] = {
          "memory may still be on $S only. The error says why it was "
          "refused.\n" NEVER_TWICE "\n"
          "Do: remove the cause. If query-migrate on $D does not say "
-         "\"completed\", recover the postcopy.\n" RECOVER
+         "\"completed\", recover the postcopy.\n$r"
          "Then resume the guest on $D, by $d\n" CONT
          "and end the QEMU of $S by quit.\n"},
     [ADVICE_NOWHERE] =
@@ -321,6 +334,14 @@ static void expand(struct text *text, const struct advice *advice,
         case 'e':
             add(text, advice->detail);
             break;
+        case 'r':
+        case 'R':
+            expand(text, advice,
+                   advice->is_unrecoverable ? no_recovery : recover);
+            expand(text, advice,
+                   mark[1] == 'R' && !advice->is_unrecoverable ? if_recovered
+                                                               : "");
+            break;
         case 'S':
         case 'D':
             add_host(text, advice, mark[1] == 'S');
@@ -352,7 +373,7 @@ char *advice_make(const struct advice *advice)
     add(&text, advice->here);
     expand(&text, advice, ".\n");
     expand(&text, advice, row->certain);
-    if (strstr(row->certain, "  {\"")) {
+    if (strstr(text.data ? text.data : "", "  {\"")) {
         add(&text, how_to_ask);
     }
     expand(&text, advice,

@@ -43,6 +43,8 @@ enum advice_kind {
 struct advice {
     enum advice_kind kind;
     bool is_source; /* the host that says it */
+    /* a postcopy that QEMU's own recovery would end (small pages) */
+    bool is_unrecoverable;
     const char *id, *vm, *uuid;
     const char *here, *peer;              /* names of the hosts */
     const char *qmp_path, *peer_qmp_path; /* QMP sockets, each on its host */

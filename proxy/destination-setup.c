@@ -310,6 +310,11 @@ static int choose_kind(struct destination *d, struct error *err)
         !facts_compare(&source, &d->facts, d->m.may_postcopy, &sizes, err);
 
     d->m.small_pages = sizes != NULL;
+    bool aborts = sizes && source.probe.can[QMP_CAN_PREEMPT_WHILE_BLOCKED];
+    if (d->m.preempt && aborts && !d->preempt_needed) {
+        d->m.preempt = false; /* it was only a suggestion */
+    }
+    d->m.is_unrecoverable = d->m.preempt && aborts;
     facts_done(&source);
     free(sizes);
     if (!fit) {
@@ -397,7 +402,11 @@ void destination_listen(struct destination *d)
     if (!d->listen || !d->carrier_ready || d->incoming_sent) {
         return;
     }
+    /* on disk first: a QEMU that listens is good for nothing else, and leaves a
+     * socket, so a successor must end it */
     d->incoming_sent = true;
+    d->m.told_to_listen = true;
+    migration_save(&d->m);
     snprintf(uri, sizeof(uri), "unix:%s", d->m.socket_path);
     qmp_migrate_incoming(d->monitor.qmp, uri, false, destination_qmp_timeout(d),
                          on_incoming, d);

@@ -51,9 +51,10 @@ static void end_undo(struct destination *d)
     if (migration_state_is_end(d->m.state)) {
         return;
     }
+    if (d->attention) {
+        d->m.guest_is_on = "unknown"; /* only the source knows what it has */
+    }
     if (d->attention && !d->m.advice) {
-        /* only the source knows what it has */
-        d->m.guest_is_on = "unknown";
         migration_advise(&d->m, ADVICE_OTHER_HOST, NULL);
     }
     destination_end(d, d->attention     ? MIGRATION_ATTENTION

@@ -259,7 +259,7 @@ struct destination *destination_take_over(const struct migration_env *env,
                   migration_state_name(d->m.state));
     d->path_dead = true;
     d->restarted = true;
-    d->incoming_sent = d->m.state >= MIGRATION_SETUP;
+    d->incoming_sent = d->m.told_to_listen || d->m.state >= MIGRATION_SETUP;
     bool gone = monitor_open(&d->monitor, env->control, env->conf,
                              d->m.qmp_path, &destination_qmp_ops, d, &why);
     if (gone) {

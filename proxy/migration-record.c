@@ -50,6 +50,8 @@ json_object *migration_to_record(struct migration *m)
     json_add_bool(object, "cancelled", m->cancelled);
     json_add_bool(object, "effect", m->failure.is_set && m->failure.is_effect);
     json_add_bool(object, "unsettled", m->unsettled);
+    json_add_bool(object, "unrecoverable", m->is_unrecoverable);
+    json_add_bool(object, "told_to_listen", m->told_to_listen);
     json_add_text(object, "source_host", m->hosts.source);
     json_add_text(object, "destination_host", m->hosts.destination);
     json_add_text(object, "qmp_path", m->qmp_path);
@@ -111,6 +113,8 @@ static int take_successor(struct migration *m, json_object *object,
         json_value_copy_text(m->hosts.destination, sizeof(m->hosts.destination),
                              text);
     }
+    json_value_bool(object, "unrecoverable", &m->is_unrecoverable);
+    json_value_bool(object, "told_to_listen", &m->told_to_listen);
     migration_take_peer_qmp(m, object, "peer_qmp_path");
     json_value_bool(object, "capabilities_changed", &m->caps_changed);
     if (json_value_text(object, "request", &text)) {

@@ -178,6 +178,7 @@ void migration_advise(struct migration *m, enum advice_kind kind,
 {
     struct advice advice = {.kind = kind,
                             .is_source = m->is_source,
+                            .is_unrecoverable = m->is_unrecoverable,
                             .id = m->request.id,
                             .vm = m->request.vm,
                             .uuid = m->uuid,

@@ -110,8 +110,10 @@ struct migration {
     bool refused;      /* failed before anything was changed */
     bool may_postcopy; /* both QEMUs are set up for it */
     bool preempt;
-    bool small_pages; /* huge pages are received as ordinary memory */
-    bool postcopy;    /* the switch was ordered */
+    bool small_pages;      /* huge pages are received as ordinary memory */
+    bool is_unrecoverable; /* ... and the source QEMU aborts in a recovery */
+    bool told_to_listen;   /* destination: migrate-incoming, or nearly */
+    bool postcopy;         /* the switch was ordered */
     struct migration_failure failure;
     struct migration_soft soft;
     char *advice;            /* NULL: none */

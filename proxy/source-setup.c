@@ -435,6 +435,14 @@ static int check_small_pages(struct source *s, struct error *err)
                   " KiB, the destination has ordinary memory: it is "
                   "postcopied in pages of 4 KiB",
                   page_bytes >> 10);
+    s->m.is_unrecoverable =
+        s->m.preempt && s->facts.probe.can[QMP_CAN_PREEMPT_WHILE_BLOCKED];
+    if (s->m.is_unrecoverable) {
+        migration_log(&s->m, LOG_LEVEL_WARNING,
+                      "preempt is on with pages of two sizes: if the path "
+                      "breaks in postcopy the guest is lost, as this QEMU "
+                      "aborts when it is recovered (preempt off does not)");
+    }
     if (pool_bytes < SMALL_PAGES_IN_POOL * page_bytes) {
         migration_log(&s->m, LOG_LEVEL_WARNING,
                       "[limits] pool lets this migration hold %" PRIu64

@@ -42,6 +42,7 @@ static void undo_end(struct source *s)
         guest_lost(s);
         return;
     }
+    s->m.postcopy = false; /* ordered perhaps, but it did not come to it */
     if (s->untouched && is_qemu_lost(s)) { /* it ended with its guest */
         s->m.guest_is_on = "unknown";
     } else if (!s->m.refused) { /* preflight may have found it elsewhere */

@@ -136,6 +136,26 @@ static void a_recovery_has_its_commands(void **state)
     }
 }
 
+/* Small pages with preempt: QEMU's recovery would end the guest. */
+static void what_cannot_be_recovered_is_not_advised(void **state)
+{
+    struct advice advice = example;
+
+    advice.is_unrecoverable = true;
+    for (int kind = 0; kind < ADVICE_KINDS; kind++) {
+        advice.kind = (enum advice_kind)kind;
+        char *text = advice_make(&advice);
+        assert_non_null(text);
+        assert_null(strstr(text, "migrate-recover"));
+        assert_null(strstr(text, "resume\":true"));
+        free(text);
+    }
+    advice.kind = ADVICE_SPREAD;
+    char *text = advice_make(&advice);
+    expect(text, "But do not");
+    free(text);
+}
+
 static void the_longest_is_whole(void **state)
 {
     char name[API_NAME_MAX + 1], path[PATH_SOCKET_MAX + 1], id[ID_MAX + 1];
@@ -224,6 +244,7 @@ int main(void)
         cmocka_unit_test(sockets_are_those_of_their_hosts),
         cmocka_unit_test(what_is_not_known_is_not_made_up),
         cmocka_unit_test(a_recovery_has_its_commands),
+        cmocka_unit_test(what_cannot_be_recovered_is_not_advised),
         cmocka_unit_test(the_longest_is_whole),
         cmocka_unit_test(each_has_its_section),
     };

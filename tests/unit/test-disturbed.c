@@ -398,6 +398,38 @@ static void half_a_copy_is_not_kept(void **state)
     world_free(w);
 }
 
+/* A QEMU that was told to listen must be ended, and its socket removed, also by
+ * a successor of the daemon that told it. */
+static void note_listening(struct world *w, struct model_qemu *q,
+                           const char *command, unsigned nth)
+{
+    json_object *record, *successor;
+    bool is_told = false;
+
+    if (strcmp(command, "migrate-incoming") != 0) {
+        return;
+    }
+    record = world_record(&w->destination);
+    if (json_value_object(record, "successor", &successor)) {
+        json_value_bool(successor, "told_to_listen", &is_told);
+    }
+    w->step = is_told ? 1 : 2;
+    json_object_put(record);
+}
+
+static void that_qemu_listens_is_on_disk_first(void **state)
+{
+    struct world_params params = {.mode = P, .on_command = note_listening};
+    struct world *w = begin("listening", &params);
+    mp_time began = clock_now();
+
+    while (!w->step && clock_now() - began < (mp_time)limit(20) * MP_SECOND) {
+        worlds_run_for(&all, MP_MS);
+    }
+    assert_int_equal(w->step, 1);
+    world_free(w);
+}
+
 /* --- undoing that is disturbed ------------------------------------------ */
 
 struct drop {
@@ -601,6 +633,7 @@ int main(void)
         cmocka_unit_test(a_whole_copy_is_kept_when_the_source_has_died),
         cmocka_unit_test(a_copy_that_is_being_loaded_is_kept),
         cmocka_unit_test(half_a_copy_is_not_kept),
+        cmocka_unit_test(that_qemu_listens_is_on_disk_first),
         cmocka_unit_test(monitors_close_while_undoing),
         cmocka_unit_test(a_quit_without_an_answer_is_told),
         cmocka_unit_test(a_cancel_is_stuck_at_the_guests_stop),
