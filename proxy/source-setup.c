@@ -426,8 +426,8 @@ static int check_small_pages(struct source *s, struct error *err)
         return error_set(err, ERR_MISMATCH,
                          "the source has RAM in pages of %" PRIu64
                          " bytes and the destination in smaller ones: multifd "
-                         "cannot be had with that (leave \"multifd_channels\" "
-                         "out, or use --mode precopy)",
+                         "cannot be had with that (leave it out, or use mode "
+                         "precopy)",
                          page_bytes);
     }
     migration_log(&s->m, LOG_LEVEL_INFO,

@@ -86,8 +86,8 @@ static const struct ctl_option *find_option(const struct ctl_option *options,
 
 /* The API speaks of members ("max_downtime_ms"), whoever typed the command of
  * options (--max-downtime). */
-static void print_with_options(FILE *file, const struct ctl_option *options,
-                               const char *message)
+void ctl_output_with_options(FILE *file, const struct ctl_option *options,
+                             const char *message)
 {
     static const char word[] = "member ";
 
@@ -120,7 +120,7 @@ enum ctl_exit ctl_output_refusal(const struct ctl_call *call, int status,
         message = "the daemon refused without saying why";
     }
     ctl_output_print(stderr, "migproxyctl: ");
-    print_with_options(stderr, call->options, message);
+    ctl_output_with_options(stderr, call->options, message);
     ctl_output_print(stderr, " (%s, HTTP status %d)\n", class, status);
     if (call->json && error) {
         ctl_output_json(answer);

@@ -32,6 +32,11 @@ enum ctl_exit ctl_output_error(const struct error *err, bool json);
 enum ctl_exit ctl_output_refusal(const struct ctl_call *call, int status,
                                  struct json_object *answer);
 
+/* As fprintf(file, "%s", message), cleaned; members that it quotes are called
+ * by those of the options (NULL: there are none) that stand for them. */
+void ctl_output_with_options(FILE *file, const struct ctl_option *options,
+                             const char *message);
+
 /* Rows of cells (texts, owned by the caller) in columns as wide as need be. */
 void ctl_output_table(const char *const *titles, size_t columns,
                       char *const *cells, size_t rows);

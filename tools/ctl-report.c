@@ -241,6 +241,24 @@ static void print_text(const char *name, const char *text)
     }
 }
 
+/* What a request was refused for quotes its members. */
+static bool is_about_request(const char *class)
+{
+    return !strcmp(class, "bad-request") || !strcmp(class, "unsupported");
+}
+
+static void print_cause(struct json_object *error)
+{
+    const char *class = get_text(error, "class", "no class");
+
+    ctl_output_print(stdout, "  %-15s ", "error");
+    ctl_output_with_options(
+        stdout, is_about_request(class) ? ctl_migrate_options : NULL,
+        get_text(error, "message", "no message"));
+    ctl_output_print(stdout, " (%s, %s)\n", class,
+                     get_text(error, "side", "side unknown"));
+}
+
 static void print_error(struct json_object *migration)
 {
     struct json_object *error = get_object(migration, "error");
@@ -248,10 +266,7 @@ static void print_error(struct json_object *migration)
     const char *text;
 
     if (error) {
-        print_line("error", "%s (%s, %s)",
-                   get_text(error, "message", "no message"),
-                   get_text(error, "class", "no class"),
-                   get_text(error, "side", "side unknown"));
+        print_cause(error);
         if (json_value_text(error, "detail", &text)) {
             print_line("seen here", "%s", text);
         }

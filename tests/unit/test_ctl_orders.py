@@ -247,6 +247,18 @@ def test_a_downtime_may_have_a_unit(api, text, ms):
     assert [body["max_downtime_ms"] for *_, body in api.requests] == [ms, ms]
 
 
+@pytest.mark.parametrize("name, said", [
+    ("unsupported", '--multifd 4 does not go with --mode postcopy'),
+    ("internal", '"multifd_channels" 4 does not go with "mode" postcopy')])
+def test_a_report_calls_members_by_their_options(api, name, said):
+    api.answers["GET", "/v1/migrations/m1"] = 200, {
+        "id": "m1", "state": "failed", "error": {
+            "class": name, "side": "source", "message":
+            '"multifd_channels" 4 does not go with "mode" postcopy'}}
+    r = ctl(api, "show", "m1")
+    assert f"  error           {said} ({name}, source)\n" in r.out
+
+
 def test_the_manual_explains_the_states_of_the_stream():
     manual = open(os.path.join(SOURCES, "docs/migproxyctl.1.pod"),
                   encoding="utf-8").read()
