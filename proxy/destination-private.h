@@ -67,12 +67,16 @@ struct destination {
     bool restarted;             /* QEMU has not yet said what it has */
     bool attention;             /* ... and is for a person to see */
     bool own_cause;             /* ... but the cause is ours */
+    json_object *late_abort;    /* came while "does it run?" was open */
     bool may_quit;              /* QEMU, if nothing speaks against it */
     bool must_look;             /* into QEMU, before that */
     mp_time look_until;         /* 0: not begun */
     bool kept;                  /* a copy of the guest, in QEMU */
     bool restoring;
 };
+
+/* In attention: why the source says that it is, unless the cause is ours. */
+void destination_take_late_cause(struct destination *d);
 
 /* destination.c */
 void destination_deadline(struct destination *d, const char *name,

@@ -250,6 +250,13 @@ static void take_cause(struct destination *d, json_object *params)
     }
 }
 
+void destination_take_late_cause(struct destination *d)
+{
+    if (d->late_abort) {
+        take_cause(d, d->late_abort);
+    }
+}
+
 /* Is the guest whole here? An event may be on its way, or was lost. */
 static void on_whole(void *arg, const struct qmp_migrate_info *info,
                      const struct error *err)
@@ -286,6 +293,9 @@ static void abort_late(struct destination *d, struct peer_request *request)
     destination_answer_abort(d); /* one that is asked again */
     d->abort = request;
     if (!d->m.postcopy || d->completed) {
+        /* QEMU may yet say that the guest runs; if it does not, this is why */
+        json_object_put(d->late_abort);
+        d->late_abort = json_object_get(params);
         destination_answer_abort(d);
         return;
     }

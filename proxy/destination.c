@@ -322,6 +322,7 @@ void destination_free(struct destination *d)
     monitor_close(&d->monitor);
     facts_done(&d->facts);
     json_object_put(d->source_facts);
+    json_object_put(d->late_abort);
     migration_done(&d->m);
     free(d);
 }
@@ -341,6 +342,9 @@ void destination_end(struct destination *d, enum migration_state state)
     loop_timer_stop(&d->tick);
     migration_soft_drop(&d->m);
     loop_timer_stop(&d->loaded);
+    if (state == MIGRATION_ATTENTION) {
+        destination_take_late_cause(d);
+    }
     destination_answer_abort(d);
     migration_set_state(&d->m, state);
     refuse_all(d); /* before the path closes: the cause goes first */

@@ -217,7 +217,8 @@ static void what_is_not_known_is_refused(void **state)
     begin(&rig);
     add_be(&rig.in, 3, 2);
     add_be(&rig.in, 12, 2);
-    add_be(&rig.in, 0, 12);
+    add_be(&rig.in, 0, 8);
+    add_be(&rig.in, 0, 4);
     check_refused(&rig, "names no RAM block");
     begin(&rig);
     add_request(&rig.in, "pc.ram", UINT64_MAX - 0xfff, SMALL);
